@@ -199,7 +199,7 @@ class Cluster:
         raise BrokerError(f"expected to see what was created within {REQUEST_S:g} s, found no {missing}")
 
     def set_settings(self, topic: str, settings: Mapping[str, str], *, dry_run: bool = False) -> None:
-        """Change only these settings of a topic, or with `dry_run` have the brokers check that; errors as of `create`."""
+        """Change only these settings of a topic, or have the brokers check that; it raises what `create` does."""
         operation = AlterConfigOpType.SET
         entries = [ConfigEntry(name, value, incremental_operation=operation) for name, value in settings.items()]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
@@ -207,7 +207,7 @@ class Cluster:
         _carry_out(futures[resource], f"topic {topic}: expected to set {', '.join(settings)}")
 
     def add_partitions(self, topic: str, count: int, *, dry_run: bool = False) -> None:
-        """Give a topic `count` partitions, more than it has; `dry_run` and errors as of `create`."""
+        """Give a topic `count` partitions, or have the brokers check that; it raises what `create` does."""
         futures = self.client.create_partitions(
             [NewPartitions(topic, count)],
             operation_timeout=REQUEST_S,
@@ -237,7 +237,7 @@ def _carry_out(future: Future[_T], what: str) -> None:
 
 
 def timeout_faults(cluster: Cluster) -> list[str]:
-    """Return a line for each timeout of this client that a broker does not accept; BrokerError if none tells its bounds.
+    """Return a line for each timeout of this client that a broker refuses; BrokerError if no broker tells its bounds.
 
     All brokers are asked, as bounds may differ, and any broker may coordinate the group or the transaction.
     """

@@ -37,9 +37,9 @@ _READING_DEFAULTS: dict[str, Any] = {
     "check.crcs": True,  # a flipped bit would be learned
 }
 _MEMBER_DEFAULTS: dict[str, Any] = {
-    # With "rebootstrap", a producer never finds its coordinator again after all brokers were down (librdkafka 5511).
+    # By default, a producer never finds its coordinator again after all brokers were down (librdkafka 5511).
     # With "none", a client never finds brokers again if one that is just coming back names none (librdkafka 5301):
-    # `connectivity` notices that, and ends the worker. Readers have "rebootstrap", as they need no coordinator.
+    # `connectivity` notices that, and ends the worker. Readers keep the default, as they need no coordinator.
     "metadata.recovery.strategy": "none",
 }
 _CONSUMER_DEFAULTS: dict[str, Any] = {
@@ -141,9 +141,9 @@ def consumer_properties(properties: Properties, identity: Identity) -> dict[str,
         "group.instance.id": identity.instance,
         # The protocol is classic because of workers that die without leaving, and whose successor has the same identity
         # (tests/broker/test_group_protocol.py): the successor owns the partitions in 0.1 s; under KIP-848 (`consumer`)
-        # it is refused, fatally, until the dead member's session of 45 s has ended. The assignor is an eager one because
-        # the transaction of a revoked partition can be committed before the partition moves only if all members stop
-        # for a moment.
+        # it is refused, fatally, until the dead member's session of 45 s has ended. The assignor is an eager one as the
+        # transaction of a revoked partition can be committed before the partition moves only if all members stop for a
+        # moment.
         "group.protocol": "classic",
         "statistics.interval.ms": STATISTICS_MS,
         "partition.assignment.strategy": "range",
@@ -185,7 +185,7 @@ def producer_properties(properties: Properties, identity: Identity) -> dict[str,
 
 
 def queues_of(properties: Properties, brokers: int) -> Queues:
-    """Return how many bytes a worker's clients may keep in their queues, by the properties that start-up has settled."""
+    """Return how many bytes a worker's clients may keep in their queues, by their final properties."""
 
     def number(own: Mapping[str, Any], name: str) -> int:
         with suppress(ValueError):  # librdkafka will refuse a value that is no number

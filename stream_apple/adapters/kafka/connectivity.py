@@ -56,8 +56,8 @@ class Connectivity:
     probe       returns whether a broker answers, within PROBE_TIMEOUT_S
     limit_s     seconds for which no broker may answer
 
-    A report alone proves nothing: librdkafka also makes one when a broker has closed idle connections. Nor does silence,
-    which counts from the first `check` on. So after either of them a broker is asked.
+    A report alone proves nothing: librdkafka also makes one when a broker has closed idle connections. Silence, which
+    counts from the first `check` on, proves nothing either. So after either of them a broker is asked.
     """
 
     def __init__(

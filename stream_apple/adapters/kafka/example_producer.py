@@ -26,7 +26,7 @@ from stream_apple.errors import BrokerError, ConfigurationError, InputFileError,
 
 # The configuration may override these. librdkafka's own bound of the queue is 1 GiB, which is too much for a command.
 _DEFAULTS = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.kbytes": 64 << 10}
-# If one record of a batch is refused, librdkafka reports an error for each; no text says which setting refused it.
+# If a broker refuses a record, librdkafka reports that, and of the others that they were in the same batch; not why.
 _REFUSED = {
     KafkaError.INVALID_TIMESTAMP,
     KafkaError.INVALID_RECORD,
@@ -101,7 +101,7 @@ class AcceptedTimes(NamedTuple):
 
 
 def accepted_times(cluster: Cluster, name: str, now_ms: int) -> AcceptedTimes | None:
-    """Return which timestamps topic `name` takes at `now_ms`; None if it replaces all, or its settings can't be read."""
+    """Return which timestamps topic `name` takes at `now_ms`; None if it replaces all, or hides its settings."""
     if not cluster.has_controller:
         return None
     resource = ConfigResource(ResourceType.TOPIC, name)
@@ -170,8 +170,8 @@ class TopicWriter:
 
         An example without a timestamp gets the time at which it is sent. `report` is called about ten times a second.
 
-        BrokerError if one is not delivered; InputFileError if one is too large, or if `examples` raises it. Both say how
-        many were delivered.
+        BrokerError if one is not delivered; InputFileError if one is too large, or if `examples` raises it. Both say
+        how many were delivered.
         """
         reported = time.monotonic()
         try:

@@ -161,7 +161,7 @@ class MergeMetrics:
         self._all["merge_lost_parents_total"].inc(summary.lost_parents)
 
     def dropped(self, partitions: Iterable[int]) -> None:
-        """Remove what is shown of these partitions, which are given up or recovered anew; with 0, of the leader, too."""
+        """Remove what is shown of these partitions, which are given up or recovered anew; with 0, of the leader too."""
         gone = set(partitions)
         for partition in gone:
             for name in _OWN:

@@ -99,9 +99,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(autouse=True)
-def services_end_by_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a service that is called in the test's process end as other commands do: it would take that with it."""
-    monkeypatch.setattr("stream_apple.cli.service._leave", sys.exit)
+def commands_end_by_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a command that fails in the test's process end by SystemExit: it would take the process with it."""
+    monkeypatch.setattr("stream_apple.cli.leave", sys.exit)
 
 
 @pytest.fixture(scope="session")

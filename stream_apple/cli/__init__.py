@@ -8,7 +8,9 @@ Errors that a user can act on end here as one message on stderr and an exit code
 """
 
 import importlib
+import os
 import sys
+from typing import NoReturn
 
 import click
 
@@ -69,9 +71,23 @@ class _Commands(click.Group):
             from stream_apple.config import conceal
 
             say(conceal(f"stream-apple: {error}"), err=True)
-            sys.exit(error.exit_code)
+            leave(error.exit_code)
         except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
+            leave(INTERRUPTED)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with this code; where there were clients of Kafka, without destroying those that are left.
+
+    A client that is destroyed while a question of its waits for brokers that are gone may abort the process
+    (librdkafka's assertion on `rd_kafka_enq_once`), and one whose brokers refuse it was seen to end by SIGSEGV: with
+    another code than the one that is promised.
+    """
+    if "confluent_kafka" not in sys.modules:
+        sys.exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 
 import click
 
-from stream_apple import logs
+from stream_apple import cli, logs
 from stream_apple.config import conceal
 from stream_apple.errors import StreamAppleError
 
@@ -49,18 +49,7 @@ def exit_with(work: Callable[[], int], log_format: logs.LogFormat) -> NoReturn:
             raise  # `cli` prints the error, as for every command
         # A reader of JSON gets the last line in JSON, too.
         _log.error("failed", error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
-        _leave(error.exit_code)
-
-
-def _leave(code: int) -> NoReturn:
-    """Flush the output, and exit without finalising the interpreter, so that the exit code is the documented one.
-
-    A Kafka client that is destroyed while its request waits for brokers that are gone may abort the process
-    (librdkafka's assertion on `rd_kafka_enq_once`); one whose brokers refused it has ended it by SIGSEGV.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+        cli.leave(error.exit_code)
 
 
 def end_at_once() -> NoReturn:

@@ -1,6 +1,7 @@
 """The command line: what it says, what it loads, and how it ends."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,6 +42,31 @@ def _ending_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Resul
 
     monkeypatch.setattr("stream_apple.cli.check.command", failing)
     return CliRunner().invoke(cli.main, ["check"])
+
+
+@pytest.mark.parametrize(("ending", "code"), [("errors.BrokerError('gone')", 69), ("KeyboardInterrupt", 130)])
+def test_clients_of_kafka_that_are_left_can_not_change_the_code(ending: str, code: int) -> None:
+    """Nor the words: the interpreter is not taken apart where there may be one. Commands without Kafka end as usual."""
+    script = (
+        "import atexit, click, importlib, os, signal, sys\n"
+        "from stream_apple import cli, errors\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGSEGV))\n"
+        "def failing():\n"
+        "    print('said', end='')\n"
+        f"    raise {ending}\n"
+        "name = sys.argv.pop()\n"
+        "importlib.import_module('stream_apple.cli.' + name).command = click.command()(failing)\n"
+        "cli.main([name])\n"
+    )
+    ended = [
+        subprocess.run(
+            [sys.executable, "-c", script, command], capture_output=True, text=True, check=False, env=_environment()
+        )
+        for command in ("check", "compile")
+    ]
+    assert [each.returncode for each in ended] == [code, -signal.SIGSEGV]
+    assert [each.stdout for each in ended] == ["said", "said"]
+    assert [each.stderr for each in ended] == ["stream-apple: gone\n" if code == 69 else ""] * 2
 
 
 class TestHelp:

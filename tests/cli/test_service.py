@@ -9,6 +9,7 @@ from stream_apple.errors import BrokerError, ConfigurationError, FencedError, St
 
 _SCRIPT = """
 import atexit, sys
+import confluent_kafka
 from stream_apple import errors
 from stream_apple.cli.service import exit_with
 

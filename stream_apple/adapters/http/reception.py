@@ -122,7 +122,7 @@ class Reception:
         self._sweep()
 
     def _attend(self, connection: Connection, step: Callable[[Connection], None]) -> None:
-        """Take a step with a connection, unless it is closed; an unexpected error is logged, and closes only this one."""
+        """Take a step with a connection, unless it is closed; log an unexpected error, which closes only this one."""
         try:
             if connection.open:
                 step(connection)

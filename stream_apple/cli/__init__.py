@@ -77,11 +77,11 @@ class _Commands(click.Group):
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with this code; where there were clients of Kafka, without destroying those that are left.
+    """End the process with this code; if Kafka's client was imported, without finalising the interpreter.
 
-    A client that is destroyed while a question of its waits for brokers that are gone may abort the process
-    (librdkafka's assertion on `rd_kafka_enq_once`), and one whose brokers refuse it was seen to end by SIGSEGV: with
-    another code than the one that is promised.
+    A Kafka client that is destroyed while its request waits for brokers that are gone may abort the process
+    (librdkafka's assertion on `rd_kafka_enq_once`); one whose brokers refused it has ended it by SIGSEGV. The exit code
+    would then not be the documented one.
     """
     if "confluent_kafka" not in sys.modules:
         sys.exit(code)

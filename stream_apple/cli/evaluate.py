@@ -82,7 +82,7 @@ class _Output(NamedTuple):
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @learner_options
 @click.option("--epochs", type=click.IntRange(1), default=6, show_default=True, help="Equally long epochs in the pass.")
-@click.option("--doubling", type=click.IntRange(1), help="Instead of --epochs: they end after DOUBLING * 2^k examples.")
+@click.option("--doubling", type=click.IntRange(1), help="Epochs end after DOUBLING * 2^k examples.")
 @click.option(
     "--epoch-length",
     callback=duration(EPOCH_LENGTH.low, most=EPOCH_LENGTH.high),
@@ -150,10 +150,9 @@ def command(
     """Learn from FILES in one pass and print progressive and test loss, with AUC and calibration where
     there are two labels, and with the share of wrong classes where there are more (--loss softmax).
 
-    FILES hold svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, which is detected from their content;
-    all but Parquet may be gzipped.
-    PREDICTIONS gets one line for each training example, in the order of learning: the score before learning it, or the
-    class and its probability.
+    FILES hold svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, detected by content; all but Parquet
+    may be gzipped. PREDICTIONS gets one line for each training example, in the order of learning: the score before
+    learning it, or the class and its probability.
 
     With --epoch-length, epochs are those of a worker: the times come from --timestamp-field or from --interval,
     by the rules of `stream-apple produce`.

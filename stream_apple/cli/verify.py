@@ -84,7 +84,7 @@ def command(
     if faults:
         wrong = [str(report.partition) for report in reports if report.fault_count]
         raise VerificationError(
-            f"expected the answers of a model that was never interrupted, found {faults} faults in "
+            f"expected what a model publishes that is never interrupted, found {faults} faults in "
             f"{config.topics.examples}, partition {', '.join(wrong)}"
         )
     proved = sum(report.covered.records for report in reports)

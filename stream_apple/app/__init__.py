@@ -1,1 +1,1 @@
-"""The composition roots: how the parts of a worker, of `verify` and of `inspect` are put together."""
+"""The composition roots: each module makes the parts of a worker, or of a command, and puts them together."""

@@ -1,6 +1,6 @@
-"""The composition root of `stream-apple compare`: what the topics of two groups hold, handed to who compares it.
+"""The composition root of `stream-apple compare`: opens the topics of two groups, and has their content compared.
 
-What is read is what any reader of the topics sees (read_committed).
+It reads what any reader of the topics sees (read_committed).
 """
 
 from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ from stream_apple.stream.log.ports import LogRange
 def compare_groups(
     champion: Config, challenger: Config, request: CompareRequest, stopping: Callable[[], bool] = lambda: False
 ) -> Iterator[ComparisonReport]:
-    """Yield what is known after each portion of predictions, the last time with `complete`, or until it is to stop.
+    """Yield a report after each portion of predictions, until all is read and `complete` is set, or until `stopping()`.
 
-    ConfigurationError where the two can't be compared, or a topic does not exist; BrokerError if Kafka does not answer.
+    ConfigurationError if the two can't be compared, or a topic does not exist; BrokerError if Kafka does not answer.
     """
     check_comparable(champion, challenger)
     with ExitStack() as opened:

@@ -17,7 +17,10 @@ _TELL_S = 1.0
 
 
 class ComparisonView:
-    """Holds what the port shows; the thread that compares calls `turned` and `tell`, the server's threads the rest."""
+    """Holds what the port shows. The thread that compares calls `turned` and `tell`; the server's threads the others.
+
+    facts  the latest report, in JSON types
+    """
 
     def __init__(self, champion: Config, challenger: Config, now: Callable[[], float] = time.monotonic) -> None:
         self.metrics = ComparisonMetrics(champion.worker.group, challenger.worker.group, champion.topics.examples)
@@ -27,12 +30,12 @@ class ComparisonView:
         self._caught_up = False
 
     def turned(self) -> bool:
-        """Note that the comparison is alive; return False, as it is asked for whether the comparison is to stop."""
+        """Note that the comparison goes on; return False: the comparison calls this to learn whether it must stop."""
         self._turned_at = self._now()
         return False
 
     def tell(self, told: ComparisonReport) -> None:
-        """Show how the comparison stands, once a second at most, and whenever all has been read."""
+        """Show this report, at most once a second, and whenever all has been read."""
         self._caught_up |= told.complete
         if told.complete or self._now() - self._told_at >= _TELL_S:
             self._told_at = self._now()
@@ -45,7 +48,7 @@ class ComparisonView:
         return Verdict(age <= STUCK_AFTER_S, {"seconds_since_turn": round(age, 3)})
 
     def ready(self) -> Verdict:
-        """Return whether all has been compared that there was at the start."""
+        """Return whether everything that the topics held at the start has been compared."""
         return Verdict(self._caught_up, {"status": "ready" if self._caught_up else "catching up"})
 
 

@@ -1,8 +1,8 @@
-"""The composition root of `stream-apple explain`: a published prediction made again, and its score as a sum.
+"""The composition root of `stream-apple explain`: makes a published prediction again, with its score as a sum.
 
-The partition's model is learned again up to the example, which it then scores and learns as the worker did. So what is
-explained is the model that gave the prediction, whatever has been learned since; and what it says is held against what
-was published.
+The partition's model is learned again up to the example, which it then scores and learns as the worker did. So the
+model that gave the prediction is explained, whatever it has learned since. The new prediction is compared with the
+published one.
 """
 
 from base64 import b64encode
@@ -32,7 +32,7 @@ from stream_apple.stream.snapshots.store import Logs, StoredModel
 from stream_apple.stream.verification.output_logs import scan_of
 from stream_apple.stream.verification.replay import Sources
 
-_SCANNED = 50_000  # predictions: to read so many takes less than to ask where to begin once more
+_SCANNED = 50_000  # predictions that are read sooner than the broker would be asked once more where to begin
 
 
 class ExplainedPrediction(NamedTuple):
@@ -40,9 +40,9 @@ class ExplainedPrediction(NamedTuple):
 
     model         fingerprint of the model
     prediction    the message made again, decoded
-    explanations  its score as a sum; of a model of classes one for each class, in their order
-    published     what the predictions topic has for the example, decoded; None if it has nothing
-    equal         whether that is the message made again, to the byte; None if there is nothing
+    explanations  its score as a sum; with classes, one sum for each class, in their order
+    published     the message that the predictions topic has for the example, decoded; None if it has none
+    equal         whether both messages are equal to the byte; None if the topic has none
     """
 
     topic: str
@@ -66,8 +66,8 @@ class ExplainedPrediction(NamedTuple):
 def explain_from_kafka(config: Config, partition: int, offset: int) -> ExplainedPrediction:
     """Return the prediction for the example at an offset, and its score as a sum.
 
-    ConfigurationError if nothing was predicted there, and says why; GapError if records are gone that it takes to learn
-    the model again; SnapshotError, BrokerError as of reading.
+    ConfigurationError, which says why, if nothing was predicted there; GapError if records are gone that are needed to
+    learn the model again; SnapshotError if a snapshot is damaged; BrokerError if Kafka does not answer.
     """
     with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
         committed = logs.committed(logs.chosen([partition]))[partition]
@@ -115,7 +115,7 @@ def explain_prediction(sources: Sources, decoder: Decoder, committed: Committed,
 
 
 def _example(sources: Sources, metadata: OffsetMetadata, committed: Committed, moment: Moment) -> Record:
-    """Return the record at the moment's offset; an error says why nothing was predicted there, or is known of it."""
+    """Return the record at the moment's offset; ConfigurationError or GapError says why it has no prediction."""
     topic, group, (partition, offset, _) = sources.provenance.topics.examples, sources.provenance.group, moment
     place, lineage = f"{topic}-{partition}@{offset}", metadata.lineage
     low, high = sources.logs.log_range(topic, partition)
@@ -146,7 +146,7 @@ def _example(sources: Sources, metadata: OffsetMetadata, committed: Committed, m
 def _model_before(
     sources: Sources, stored: StoredModel, committed: Committed, moment: Moment, record: Record
 ) -> PartitionModel:
-    """Return the model that scores this record next: where a round ends before it, with what was merged."""
+    """Return the model that scores this record next: if a round ends before it, with the merged model adopted."""
     model = rebuild(sources, stored, committed, moment)
     if moment.offset in stored.metadata.lineage.skips:
         raise ConfigurationError(
@@ -170,9 +170,9 @@ def _check_answered(result: BatchResult, place: str, dead_letters: str) -> None:
 
 
 def _published(logs: Logs, topic: str, answer: Origin, fetch_records: int) -> bytes | None:
-    """Return the message of this origin that the predictions topic has; None if it has none, or none any more.
+    """Return the message of this origin in the predictions topic; None if there is none, or it is gone.
 
-    Answers are in the order of their examples, so that a few looks tell from where on to read.
+    Answers are in the order of their examples, so a binary search finds from where to read.
     """
     partition = answer.partition
     low, high = logs.log_range(topic, partition)
@@ -183,7 +183,7 @@ def _published(logs: Logs, topic: str, answer: Origin, fetch_records: int) -> by
             record = scan.take()
         origin = None if record is None else origin_of_prediction(record)
         if origin is None or (origin.topic, origin.partition) != (answer.topic, partition):
-            break  # somebody else's message tells nothing of the order
+            break  # a message of another writer says nothing about the order
         if origin.example <= answer.example:
             start = middle
         else:

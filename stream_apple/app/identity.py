@@ -1,8 +1,8 @@
 """The identity of a worker, which no two processes of a machine have at once.
 
-Kafka lets the newer of two processes with one identity win, as a restart must. On one machine the second is refused
-instead, by a lock that the kernel gives back when its holder dies, however it dies: a socket in the abstract namespace,
-which needs no file and no permission. Containers with a network of their own are machines of their own.
+If two processes have one identity, Kafka fences the older one, as a restart requires. On one machine the newer one is
+refused instead, by a lock that the kernel releases whenever its holder dies: a socket in the abstract namespace, which
+needs no file and no permission. Containers with a network of their own count as machines of their own.
 """
 
 import errno
@@ -17,16 +17,16 @@ from stream_apple.config.sources import variable
 from stream_apple.errors import BrokerError, ConfigurationError, FencedError
 
 MACHINE = ""
-"""Goes into the names of locks: processes in which it differs do as if they were on different machines."""
+"""A part of the names of locks: processes in which it differs behave as if on different machines."""
 
 _MOST_ON_A_MACHINE = 1000
-_LONGEST_HOST = 190  # of an identifier's 200
+_LONGEST_HOST = 190  # characters; an identifier has at most 200
 _CREDENTIALS = struct.Struct("3i")  # of ucred: process, user and group
 _ASKED_S = 1.0
 _WAITING = 4096
-"""Processes that may ask who holds a lock: nobody accepts what they ask, and each stays in the queue."""
+"""How many processes may ask who holds a lock: no connection is accepted, so each stays in the queue."""
 
-_held: list[socket.socket] = []  # as long as the process lives
+_held: list[socket.socket] = []  # the locks, which are held as long as the process lives
 
 _SETTING = variable("worker", "id")
 
@@ -45,9 +45,9 @@ def first_name() -> str:
 
 
 def named(config: Config) -> Config:
-    """Return the configuration with a worker.id: the lowest automatic one that is free here, unless one is set.
+    """Return the configuration with a worker.id: the one that is set, else the first automatic one that is free here.
 
-    ConfigurationError if there is none.
+    ConfigurationError if none is free.
     """
     worker = config.worker
     if worker.id:
@@ -67,7 +67,7 @@ def hold(config: Config, cluster: str) -> None:
     """Hold the worker's identity on this machine until the process ends; ConfigurationError if another process does."""
     worker = config.worker
     try:
-        # A transactional id names group and worker, and is what Kafka fences by.
+        # The lock's name has the transactional id, which names group and worker, and by which Kafka fences.
         _lock("worker", cluster, worker.transactional_id)
     except TakenError as taken:
         who = "one that can't be seen from here" if taken.pid is None else f"pid {taken.pid}"
@@ -81,7 +81,7 @@ def hold(config: Config, cluster: str) -> None:
 def explained(error: FencedError, config: Config, open_s: float) -> BrokerError:
     """Return an error that explains to the operator how this worker was fenced.
 
-    open_s  for how long it had a transaction open then
+    open_s  for how many seconds it had a transaction open then
     """
     worker = config.worker
     who = f"worker.id {worker.id} of group {worker.group} (transactional id {worker.transactional_id})"
@@ -117,7 +117,7 @@ def _lock(*parts: str) -> None:
         lock.close()
         if error.errno == errno.EADDRINUSE:
             raise TakenError(_holder(address)) from None
-        return  # a sandbox without such sockets: then it is as on different machines
+        return  # a sandbox may have no such sockets; then nothing is locked, as between different machines
     _held.append(lock)
 
 
@@ -127,5 +127,5 @@ def _holder(address: str) -> int | None:
         asking.connect(address)
         found = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid: int = _CREDENTIALS.unpack(found)[0]
-        return pid or None  # 0: of another namespace of processes
+        return pid or None  # 0 stands for a process in another PID namespace
     return None

@@ -31,22 +31,22 @@ from stream_apple.stream.snapshots.store import SnapshotStore
 from stream_apple.untrusted import MalformedError, from_json
 
 _TIMEOUT_S = 30.0
-_MOST_BYTES = 64 << 20  # of what a server answers, whose kind nobody knows
-_OWN_TIMEOUT_S = 3.0  # of a worker that may not be there
+_MOST_BYTES = 64 << 20  # of an answer: the address may be of any server
+_OWN_TIMEOUT_S = 3.0  # for this configuration's worker, which may not be running
 _SECTIONS = {"learner", "epochs", "limits"}
 
-# A proxy of the environment is for the way out, and a worker is inside.
+# A proxy that the environment names is for addresses outside, and a worker is inside.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 Facts = dict[str, Any]
 
 
 class NoSnapshotError(ConfigurationError):
-    """A group has no snapshot of the partitions that were asked for."""
+    """A group has no snapshot of the requested partitions."""
 
 
 class Inspected(NamedTuple):
-    """A model and its view, with all that it takes to save it. `merging`: None where models are not merged."""
+    """A model and its view, with all that saving it needs; `merging` is None where models are not merged."""
 
     model: PartitionModel
     view: ModelView
@@ -61,9 +61,9 @@ class Inspected(NamedTuple):
 
 
 def from_worker(url: str, partitions: Sequence[int], top: int) -> Iterator[Facts]:
-    """Yield views of the models that the worker at `url` has now, or of these partitions.
+    """Yield views of the models that the worker at `url` has now, of these partitions, or of all if none is given.
 
-    BrokerError if it does not answer, ConfigurationError if it has no such partition or is no worker.
+    BrokerError if no worker answers, ConfigurationError if it has no such partition, or another server answers.
     """
     base = url.rstrip("/")
     if urllib.parse.urlsplit(base).scheme not in {"http", "https"}:
@@ -76,9 +76,9 @@ def from_worker(url: str, partitions: Sequence[int], top: int) -> Iterator[Facts
 
 
 def from_own_worker(config: Config, partitions: Sequence[int], top: int, instead: NoSnapshotError) -> Iterator[Facts]:
-    """Yield views of the models of this configuration's worker on this machine, which has no snapshot yet.
+    """Yield views of the models of this configuration's worker on this machine, as there is no snapshot yet.
 
-    NoSnapshotError if there is none; `instead` says why it is asked for.
+    NoSnapshotError if there is no such worker; its text begins with that of `instead`.
     """
     url = config.http.address().rstrip("/")
     if not config.http.port:
@@ -133,7 +133,7 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
 def _of_other_settings(
     config: Config, store: SnapshotStore, number: int, error: OtherSettingsError
 ) -> ConfigurationError:
-    """Return the error with the settings that differ, if there is a snapshot that tells them."""
+    """Return the error with the settings that differ, if a snapshot tells them; else `error`."""
     lineage, pointer = error.noted.lineage, error.noted.snapshot
     manifest = None if pointer is None else store.manifest(number, pointer)
     if manifest is None:
@@ -146,9 +146,9 @@ def _of_other_settings(
 
 
 def from_file(path: Path, top: int) -> Facts:
-    """Return the view of a saved model, and of what it was merged from; errors as of `open_model_file`."""
+    """Return the view of a saved model, and what it was merged from; it raises what `open_model_file` does."""
     opened = open_model_file(path)
-    # Of a file that somebody has made up, any numbers may stand where the digests say so.
+    # A forged file with matching digests may hold any numbers.
     with np.errstate(all="ignore"):
         facts = view_model(opened.model, opened.names(), top, opened.saved.pointer).facts(top)
     made_of = [each._asdict() for each in opened.saved.merged_from]
@@ -158,7 +158,7 @@ def from_file(path: Path, top: int) -> Facts:
 def to_file(path: Path, config: Config, found: Inspected) -> None:
     """Save a model for `from_file`; ConfigurationError if it can't be written."""
     identity = Provenance.of(config).settings
-    # Without those two the name of a model that depends on them would be another one, and its file could not be read.
+    # If the model depends on these two, its fingerprint does, too: without them the file could not be read again.
     told = {"input": config.input.identity(), "output": config.output.identity(config.learner.loss)}
     settings = config.model_dump(mode="json", include=_SECTIONS | {name for name, identity in told.items() if identity})
     settings |= {name: identity[name] for name in (STARTED_FROM,) if name in identity}
@@ -169,11 +169,11 @@ def to_file(path: Path, config: Config, found: Inspected) -> None:
 def _named(
     logs: KafkaLogs, decoder: Decoder, model: PartitionModel, pointer: SnapshotPointer, committed: Committed, top: int
 ) -> Inspected:
-    """Read the newest examples until the features that are shown have their names."""
+    """Return the view of a model, after reading the newest examples until all shown features have names."""
     names = Names(ngrams=ngrams_of(model.learner.options))
     view = view_model(model, names, top, pointer)
     wanted = Wanted(model.partition, committed.offset, names.missing)
-    # Retention may take away what is being read; names are a courtesy.
+    # Retention may delete records that are being read; the view is useful without names, too.
     with suppress(GapError):
         find_names(logs, model.topic, wanted, decoder, names)
     return Inspected(model, view_model(model, names, top, pointer) if len(names) else view, names, pointer)

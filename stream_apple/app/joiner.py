@@ -23,23 +23,23 @@ from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.loop.transaction import CommitSettings
 
 _AHEAD_KIB = 4 << 10
-"""What the client may have fetched ahead of each log of a partition: the impressions wait in the log, not here."""
+"""KiB that the client may fetch ahead of each log of a partition: impressions wait in the log, not in memory."""
 _ANSWER_S = 3.0
 
 _log = structlog.get_logger()
 
 
 class JoinMonitoring(NamedTuple):
-    """Holds a joiner's metrics, and what its probes are answered from."""
+    """Holds a joiner's metrics, and the state from which its probes are answered."""
 
     metrics: JoinMetrics
     health: Health
 
 
 def join_until_stopped(config: Config, signals: Signals) -> int:
-    """Join until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense.
+    """Join until SIGTERM or SIGINT, then return 0; StreamAppleError if the joiner can't go on.
 
-    config  with the joiners' group as that of the worker, and a worker.id
+    config  with the joiners' group as `worker.group`, and a worker.id
     """
     worker, rule = config.worker, JoinRule.of(config)
     largest = largest_dead_letter(rule.max_bytes)

@@ -1,4 +1,4 @@
-"""From the configuration to models: their settings, and factories that make them."""
+"""Makes the settings of models, and factories of models, from the configuration."""
 
 import sys
 
@@ -15,7 +15,7 @@ _ANY_REJECTS = RejectLimits(sys.maxsize, 1.0)
 
 
 def settings_of(config: Config) -> ModelSettings:
-    """Return the settings of models; ConfigurationError if models have to be merged and can't be."""
+    """Return the settings of models; ConfigurationError if they are to be merged, but can't be with these options."""
     learner, limits = config.learner, config.limits
     options = learner.options(limits.max_features_per_example)
     if config.merging:
@@ -53,10 +53,11 @@ def model_factory(topic: str, settings: ModelSettings, decoder: Decoder) -> Mode
 
 
 def onlooker_factory(config: Config, start: Mergeable | None = None) -> ModelFactory:
-    """Return a factory of models for commands that only read, which accept any share of rejects, and tell no epochs.
+    """Return a factory of models for commands that only read: they accept any share of rejects, and skip digests.
 
-    How many are too many is for the worker to judge, and may have been changed since. Whoever begins models, and
-    does not only restore them, gives what they start from.
+    Only a worker judges how many rejects are too many, and that setting may have changed since.
+
+    start  what models start from; needed by a caller that begins models, and does not only restore them
     """
     settings = settings_of(config)._replace(reject_limits=_ANY_REJECTS, start=start, each_digest=False)
     return model_factory(config.topics.examples, settings, settings.decoder())

@@ -1,6 +1,6 @@
 """Model files: opened with the settings that they contain, and merged into one.
 
-Whoever merges, or only looks, needs no broker: a file has all that its model depends on.
+This needs no broker, as a file has all that its model depends on.
 """
 
 import sys
@@ -29,7 +29,7 @@ from stream_apple.whole_files import whole_file
 
 
 class OpenedModel(NamedTuple):
-    """A saved model, restored, and the configuration that its file's settings make, on its topic."""
+    """A saved model, restored, and the configuration that its file's settings and topic make."""
 
     saved: SavedModel
     config: Config
@@ -57,9 +57,9 @@ def read_model_bytes(path: Path) -> bytes:
 
 
 def opened_model(content: bytes, path: Path, expected: Options | None = None) -> OpenedModel:
-    """Return the model in a file of this content; errors as of `open_model_file`.
+    """Return the model in a file of this content; it raises what `open_model_file` does.
 
-    expected  ValueError if the model's are others: this is known before memory is taken for it
+    expected  the options that the model must have; ValueError, before memory is taken for it, if it has others
     """
     saved = read_model_file(content, str(path))
     try:
@@ -92,7 +92,7 @@ def opened_model(content: bytes, path: Path, expected: Options | None = None) ->
 
 
 def _told(config: Config, saved: SavedModel) -> str:
-    """Return which settings of a file are not its model's, as far as can be told."""
+    """Return a text that says which settings of a file are not its model's; "" if that can't be found out."""
     try:
         manifest = read_stored_manifest(saved.messages[-1] if saved.messages else None)
     except SnapshotError:
@@ -101,7 +101,7 @@ def _told(config: Config, saved: SavedModel) -> str:
 
 
 def _check_finite(model: PartitionModel) -> None:
-    """Raise SnapshotError or ModelError for numbers that no model has: nobody would notice them in a merged one."""
+    """Raise SnapshotError or ModelError for numbers that no model has, which would go unnoticed in a merged one."""
     table = model.learner.table
     check_finite(table, 0, len(table.slots))
     for name, array in mergeable_of(model.learner).sums.items():
@@ -110,10 +110,10 @@ def _check_finite(model: PartitionModel) -> None:
 
 
 def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> tuple[MergeCounts, str]:
-    """Merge the models in these files, in their order, to a file; return the counts of monomials, and its digest.
+    """Merge the models in these files, in their order, to `target`; return the counts of monomials, and its digest.
 
-    The file has the first one's settings, and says of what it was made. Its model has learned no example: counts,
-    losses and the clock begin anew, and so do the latest examples that an epoch's end would look at again.
+    The new file has the settings of the first, and names the models that it was made of. Its model has learned no
+    example: counts, losses and the clock begin anew, and the examples that an epoch's end looks at again are left out.
     ConfigurationError for models of different options, for those that can't be merged, and for files that can't be
     read or written; SnapshotError for damaged ones.
     """
@@ -139,13 +139,13 @@ def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> 
         for saved in (each.saved for each in opened)
     )
     pointer = SnapshotPointer(0, -1, -1, model.digest())
-    # Without the file that the first one started from: what is merged has not started from it.
+    # The setting `from_model` of the first file is left out, as the merged model has not started from that file.
     content = model_file_of(model, first.saved.group, first.saved.settings.sections(), pointer, names, made_of)
     write_model_file(target, content)
     return merged.counts, pointer.digest
 
 
 def write_model_file(path: Path, content: bytes) -> None:
-    """Write a file whole, or leave what was there; ConfigurationError if it can't be written."""
+    """Write the whole file, or leave the old one; ConfigurationError if it can't be written."""
     with whole_file(path) as unfinished:
         unfinished.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The parts that every reader of a group's models needs: how they are made, and where from."""
+"""Makes the parts that every reader of a group's models needs."""
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.app.model_factories import onlooker_factory
@@ -9,7 +9,7 @@ from stream_apple.stream.verification.replay import Sources
 
 
 def sources_of(config: Config, logs: KafkaLogs) -> Sources:
-    """Return the logs and the snapshots of a configuration's group, and how its models are made."""
+    """Return the logs and snapshots of a configuration's group, with the factory of its models."""
     provenance = Provenance.of(config)
     new_model = onlooker_factory(config, starting_model(config, provenance))
     return Sources(logs, provenance, new_model, config.worker.fetch_records)

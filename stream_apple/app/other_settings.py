@@ -1,8 +1,8 @@
-"""The settings that a stored model was made with, where they differ from those of a configuration.
+"""Finds the settings of a stored model that differ from those of a configuration.
 
-A model's name is a digest over its settings: it tells that they differ, not how. Its snapshot says which options the
-learner had; what else may differ is tried out, until the name comes out: with the default in place of what is
-configured, and for the length of an epoch with what the model's clock says.
+A model's fingerprint is a digest over its settings: it shows that they differ, but not how. The snapshot says which
+options the learner had. For the other settings, combinations are tried until the fingerprint matches: with the default
+in place of the configured value, and for the length of an epoch with the length that the model's clock suggests.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,16 +40,16 @@ class _Difference(NamedTuple):
 
 
 def differing_settings(config: Config, partition: int, stored: Lineage, manifest: StoredManifest) -> str:
-    """Describe each setting that differs, with both values; and whether there are others that can't be told.
+    """Return a text with each setting that differs and both values, and with a note if others can't be found out.
 
-    stored    the model's lineage, by what stands beside its snapshot
+    stored    the model's lineage, by its committed offset's metadata
     manifest  of its snapshot
     """
     provenance = Provenance.of(config)
     try:
         features = int(manifest.options[_FEATURES])
         named = {name: value for name, value in manifest.options.items() if name in LearnerSettings.model_fields}
-        # What was no option yet, or is left out because it is as it always was, is not what would be chosen today.
+        # An option that the manifest lacks has the value of the time before it existed, not today's default.
         learner = LearnerSettings.model_validate({"combine": "off", "selection": "weight"} | named)
     except (ValueError, TypeError, LookupError, AttributeError):
         return "the options of its learner can't be told: a newer version of stream_apple has made it"
@@ -76,7 +76,7 @@ def differing_settings(config: Config, partition: int, stored: Lineage, manifest
 
 
 def _others(config: Config, provenance: Provenance, manifest: StoredManifest) -> Iterator[list[_Difference]]:
-    """Yield each way in which the other settings may differ, the fewest differences first."""
+    """Yield each combination of differences that the other settings may have, those with the fewest first."""
     choices = [
         [_Difference(f"{section}.{key}", value, here) for value in dict.fromkeys((here, default, *more))]
         for section, defaults, clock in (
@@ -98,7 +98,7 @@ def _others(config: Config, provenance: Provenance, manifest: StoredManifest) ->
 
 
 def _lengths(manifest: StoredManifest) -> Mapping[str, list[int]]:
-    """Return the roundest length of an epoch that agrees with the model's clock and epoch, if there is one."""
+    """Return the roundest length of an epoch, in ms, that agrees with the model's clock and epoch, if there is one."""
     clock = EpochClock(1, 1)
     state = unpacked(manifest.arrays).get("clock")
     if state is None or state.shape != clock.state.shape or state.dtype != clock.state.dtype:

@@ -1,4 +1,4 @@
-"""The composition root of `stream-apple score`: what a model said of instances at any moment, made again."""
+"""The composition root of `stream-apple score`: scores instances with a group's model as it was at any moment."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -21,7 +21,11 @@ _AT_ONCE = 1_000
 
 
 def model_at(config: Config, moment: Moment) -> PartitionModel:
-    """Return the model of a partition as it was at `moment`; errors as of `rebuild`, and of reading the snapshot."""
+    """Return the model of a partition as it was at `moment`.
+
+    ConfigurationError if the group has committed no offset of it; otherwise it raises what `rebuild` and
+    `SnapshotStore.newest` do.
+    """
     with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
         committed = logs.committed(logs.chosen([moment.partition]))[moment.partition]
         if committed is None:
@@ -33,11 +37,11 @@ def model_at(config: Config, moment: Moment) -> PartitionModel:
 
 
 def scored(config: Config, moment: Moment, lines: Iterable[tuple[int, str]], name: str) -> Iterator[dict[str, Any]]:
-    """Yield for each line, which is an instance in JSON, what a reply would say of it at `moment`.
+    """Yield for each line, an instance in JSON, the prediction that `serve` would have given at `moment`.
 
     lines  with their numbers, of a file that is called `name`
 
-    InputFileError for a line that is no instance; other errors as of `model_at`.
+    InputFileError for a line that is no instance; otherwise it raises what `model_at` does.
     """
     model = model_at(config, moment)
     settings = settings_of(config)

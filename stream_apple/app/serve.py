@@ -1,4 +1,4 @@
-"""The composition root of `stream-apple serve`: replicas that follow, and the HTTP server that asks them."""
+"""The composition root of `stream-apple serve`: replicas that follow the log, and the HTTP server that asks them."""
 
 import hashlib
 import json
@@ -29,14 +29,14 @@ from stream_apple.stream.model.instances import InstanceReader
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import OtherSettingsError, Provenance
 
-_KAFKA_S = 10.0  # for an answer; replicas go on asking
+_KAFKA_S = 10.0  # for an answer; replicas ask again after a failure
 _AHEAD_KIB = 4 << 10
 
 _log = structlog.get_logger()
 
 
 def serve(config: Config, signals: Signals) -> int:
-    """Serve until SIGTERM or SIGINT, then return 0; StreamAppleError if it can't begin."""
+    """Serve until SIGTERM or SIGINT, then return 0; StreamAppleError if serving can't begin."""
     told = config.serve
     with closing(listen(told.host, told.port, section="serve")) as listener:
         logs = KafkaLogs(config, retry=RetryPolicy(_KAFKA_S), ahead_kib=_AHEAD_KIB)
@@ -69,7 +69,7 @@ def serve(config: Config, signals: Signals) -> int:
 
 
 def _check_group(provenance: Provenance, committed: Mapping[int, Committed | None]) -> None:
-    """ConfigurationError if the group's models are of other settings, which is told at once."""
+    """Raise ConfigurationError if the group's models have other settings, before anything is served."""
     for number, position in committed.items():
         if position is not None:
             try:

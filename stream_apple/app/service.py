@@ -1,4 +1,4 @@
-"""What processes share that work until they are stopped: signals, errors, and how Python is set for them."""
+"""The parts that all long-running processes share: signals, errors, and the settings of the Python interpreter."""
 
 import gc
 
@@ -10,16 +10,16 @@ from stream_apple.signals import Signals
 from stream_apple.stream.loop.life_cycle import MemberLoop
 
 SWITCH_S = 0.0002
-"""So long a thread waits for the interpreter before it asks another to give way. Python's 5 ms outlast a batch."""
+"""Seconds that a thread waits for the interpreter before another must give way. Python's 5 ms exceed a batch's time."""
 
-_OBJECTS_BEFORE_COLLECTING = 50_000  # more than were freed; ten batches of messages
+_OBJECTS_BEFORE_COLLECTING = 50_000  # allocated minus freed objects; ten batches of messages
 
 
 def spare_the_collector() -> None:
-    """Have Python's garbage collector look at new objects only, from here on, and at those seldom.
+    """Have Python's garbage collector examine only new objects, from here on, and seldom.
 
-    A fetch makes thousands of messages, and every 100,000 of them the collector would look at all objects of all
-    modules, 40 ms each time. A model, a batch and a message are freed without it, when nobody refers to them any more.
+    A fetch makes thousands of messages, and after every 100,000 the collector would examine all objects of all modules,
+    which takes 40 ms. Models, batches and messages need no collector: they are freed with their last reference.
     """
     gc.freeze()  # imports and kernels
     gc.enable()
@@ -27,7 +27,7 @@ def spare_the_collector() -> None:
 
 
 def run_until_stopped(loop: MemberLoop, kafka: KafkaBroker, config: Config, signals: Signals) -> None:
-    """Run the loop until a signal comes; StreamAppleError if going on makes no sense."""
+    """Run the loop until a signal comes; StreamAppleError if the loop can't go on."""
 
     def finish() -> None:
         loop.stop()

@@ -1,4 +1,4 @@
-"""The model in a file that a group's models start from: read once, checked, and adopted by each that begins."""
+"""The model file that a group's models start from: it is read once, checked, and adopted by each new model."""
 
 import hashlib
 from collections.abc import Iterator
@@ -18,9 +18,10 @@ _SETTING = "worker.from_model"
 def starting_model(config: Config, provenance: Provenance) -> Mergeable | None:
     """Return the model that new ones start from; None if they start from nothing.
 
-    As `stream-apple merge` makes it of this one file: what was nominated, to be voted on, is a parent.
+    It is the model that `stream-apple merge` makes of this one file: nominated monomials are parents in it.
 
-    provenance  that of `config`, in which the file's digest stands
+    provenance  that of `config`, which has the file's digest
+
     ConfigurationError if the file can't be read, is damaged, is not the one in `provenance`, has a model of other
     options, or one that can't be adopted.
     """
@@ -41,7 +42,7 @@ def starting_model(config: Config, provenance: Provenance) -> Mergeable | None:
 
 
 def _content(path: Path, provenance: Provenance) -> bytes:
-    """Return the file's content; ConfigurationError if it is not the one that the models' name was made with."""
+    """Return the file's content; ConfigurationError if its digest is not the one in the models' settings."""
     content = read_model_bytes(path)
     expected, found = provenance.settings[STARTED_FROM], started_from(hashlib.sha256(content).hexdigest())
     if found != expected:
@@ -50,7 +51,7 @@ def _content(path: Path, provenance: Provenance) -> bytes:
 
 
 def check_starting_model(config: Config) -> Iterator[Finding]:
-    """Yield a finding about the file, if there is one to make."""
+    """Yield a finding about the file; nothing if models start from none."""
     try:
         start = starting_model(config, Provenance.of(config))
     except ConfigurationError as error:

@@ -1,7 +1,7 @@
-"""What a worker does first, before the imports that take longest: its predecessor's end needs time, but none of ours.
+"""The first steps of a worker, before its slowest imports, as fencing the predecessor takes time but no computation.
 
-The port comes before Kafka. Then everything that can be known to be wrong is looked at, in the background, and that no
-process of this machine has the same identity: nobody is fenced by a worker that could not take his place. Nothing here
+The port is taken before Kafka is asked. Then a thread checks everything that can be known to be wrong, and that no
+process of this machine has the same identity: a worker must not fence another whose place it can't take. Nothing here
 may import numpy or numba.
 """
 
@@ -24,14 +24,14 @@ from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.positions.lineage import digest_of_file
 
-_ANSWER_S = 3.0  # for each question: a broker that is silent must not keep a worker for long from its place
-_IDLE_READERS = 9  # a leader reads eight contributions at once, and partitions wait for every one
+_ANSWER_S = 3.0  # for each question: a silent broker must not delay the start for long
+_IDLE_READERS = 9  # a leader reads eight contributions at once while partitions wait, and one merged model is read
 
 
 class Opening(NamedTuple):
-    """A socket that listens, a connection that has fenced nobody yet, and the permission to fence.
+    """Holds a listening socket, the Kafka clients, which have fenced no one yet, and the permission to fence.
 
-    permission  done when all has been looked at; its error is what the worker ends with
+    permission  done when all checks are; the worker must end with its error, if it has one
     """
 
     listener: socket.socket
@@ -39,16 +39,16 @@ class Opening(NamedTuple):
     permission: "Future[None]"
 
     def start_fencing(self) -> None:
-        """Fence predecessors in the background, as soon as that is permitted."""
+        """Fence predecessors in the background, once that is permitted."""
         self.kafka.start_fencing(self.permission.result)
 
 
 def open_up(config: Config) -> Opening:
-    """Take the port, connect to Kafka and begin to check what is there; `config` has a worker.id.
+    """Take the port, connect to Kafka, and begin the checks in the background; `config` has a worker.id.
 
     ConfigurationError if one model, the copy for its snapshot, a merged one and the one to start from don't fit into
-    memory, if the clients can't work with their properties, if the file to start from is no model file, if an output
-    topic is another group's, or if the port or a client refuses.
+    memory, if the clients can't work with their properties, if the file to start from is no model file, if the port is
+    taken, or if a client refuses its configuration. Errors of the background checks are in `permission`.
     """
     models = (3 if config.merging else 2) + bool(config.worker.from_model)
     check_models_fit(config.learner.options(config.limits.max_features_per_example), models)
@@ -68,8 +68,8 @@ def open_up(config: Config) -> Opening:
 
 
 def _look_around(config: Config, kafka: KafkaBroker) -> None:
-    """Return if this worker may fence others; else raise the error that it has to end with."""
-    # The first question also waits for the cluster, and tells why it does not answer.
+    """Return if this worker may fence others; else raise the error with which it must end."""
+    # The first question also waits for the cluster, and raises the reason if it does not answer.
     counted = {topic: kafka.partition_count(topic) for topic in config.topics.names(merging=config.merging)}
     cluster = Cluster(config.kafka, _ANSWER_S, counted)
     check_before_fencing(cluster, config)
@@ -90,5 +90,5 @@ def _properties(config: Config) -> Properties:
 
 
 def _largest(config: Config) -> int:
-    """Return the bytes of the largest message that is written; a snapshot's are smaller."""
+    """Return the size in bytes of the largest message that is written; those of snapshots are smaller."""
     return largest_dead_letter(config.limits.max_record_bytes)

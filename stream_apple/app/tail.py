@@ -1,6 +1,6 @@
-"""The composition root of `stream-apple tail`: what workers have published, read from the topics as any reader would.
+"""The composition root of `stream-apple tail`: reads from the topics what workers have published, as any reader would.
 
-Anyone may write to these topics, so nothing is taken for granted: what is no prediction is told as such.
+Anyone may write to these topics, so every message is checked: one that is no prediction is shown as unreadable.
 """
 
 import base64
@@ -36,20 +36,21 @@ _TOLD = ("prediction", "probability", "label", "loss", "epoch", "id", "model")
 _FETCH = 1_000
 _FETCH_S = 0.2  # how long Ctrl-C may have to wait
 _PATIENCE_S = 60.0
-_SPARE = 64  # offsets that markers of transactions take besides, at first
-_FARTHER = 8  # so many times as far back, if that was not enough
+_SPARE = 64  # offsets that are allowed for markers of transactions, at first
+_FARTHER = 8  # the factor by which reading begins farther back, if too few messages were found
 _LONGEST_FAULT = 300
-_UNKNOWN_MODELS = 16  # after so many that no group has, none is asked for any more
+_UNKNOWN_MODELS = 16  # after so many models that no group has, groups are not asked any more
 
 
 class TailRequest(NamedTuple):
-    """The choice of what is to be shown.
+    """Says which messages are to be shown.
 
-    sources     which topics
-    partitions  of them; empty for all
-    start       `newest`: the last `limit` ones; `beginning` and `end` of the topics; or an offset in them
-    limit       so many messages at most, None for all
-    follow      whether to go on with what is published from now on
+    sources     the topics
+    partitions  of the topics; empty for all
+    start       where to begin: "newest" for the last `limit` messages, the "beginning" or "end" of the topics, or an
+                offset in each partition
+    limit       the greatest number of messages, None for all; with "newest" it does not count those that follow
+    follow      whether to go on with messages that are published from now on
     """
 
     sources: tuple[TailSource, ...]
@@ -62,11 +63,11 @@ class TailRequest(NamedTuple):
 class PublishedMessage(NamedTuple):
     """A prediction, a dead letter, or a message that is neither, in JSON types.
 
-    kind         prediction, dead_letter or unreadable
-    example      topic, partition and offset of the example; None where the message does not say
-    timestamp_ms of the example; None if it has none
-    told         what else the message says, by name
-    place        topic, partition and offset of the message itself
+    kind          prediction, dead_letter or unreadable
+    example       topic, partition and offset of the example; None if the message does not say
+    timestamp_ms  of the example; None if it has none
+    told          the other facts in the message, by name
+    place         topic, partition and offset of the message itself
     """
 
     kind: _Kind
@@ -84,7 +85,7 @@ class PublishedMessage(NamedTuple):
 
 
 def tail(config: Config, request: TailRequest, stopping: _Stopping = lambda: False) -> Iterator[list[PublishedMessage]]:
-    """Yield messages in the portions in which they come, those of a partition in order, until there are no more.
+    """Yield messages in portions, as they come, those of a partition in order; end after the last, or if `stopping()`.
 
     ConfigurationError for a topic or partition that does not exist, BrokerError if Kafka does not answer.
     """
@@ -110,7 +111,7 @@ def tail(config: Config, request: TailRequest, stopping: _Stopping = lambda: Fal
 
 
 class _Groups:
-    """Finds the group of a model by what groups have committed: the configured one first, others once."""
+    """Finds the group of a model by what groups have committed; the configured one is asked first, others only once."""
 
     def __init__(self, config: Config, cluster: Cluster) -> None:
         self._config = config
@@ -120,7 +121,7 @@ class _Groups:
         self._others_asked = False
 
     def named(self, message: PublishedMessage) -> PublishedMessage:
-        """Return the message, with its model's group if that can be told."""
+        """Return the message, with its model's group if that is known."""
         model = message.told.get("model")
         if not is_fingerprint(model):
             return message
@@ -172,7 +173,7 @@ def _newest(
     limit: int,
     stopping: _Stopping,
 ) -> list[PublishedMessage]:
-    """Return the last `limit` messages of all partitions by their times; how many offsets that is shows in reading."""
+    """Return the last `limit` messages of all partitions by their times; read farther back until they are found."""
     ends = {place: log.high for place, log in ranges.items()}
     back = 2 * limit + _SPARE
     while True:
@@ -181,7 +182,7 @@ def _newest(
         reader.begin(starts)
         while not stopping() and not reader.passed(ends):
             for message in _parsed(_next(reader, ends, follow=False, stopping=stopping), sources):
-                if message.place[2] < ends[message.place[:2]]:  # what is committed meanwhile is for those who follow
+                if message.place[2] < ends[message.place[:2]]:  # messages that are committed meanwhile come later
                     kept[message.place[:2]].append(message)
         if stopping() or all(len(kept[place]) == limit or starts[place] == ranges[place].low for place in ranges):
             dated = [pair for messages in kept.values() for pair in _dated(messages)]
@@ -201,7 +202,10 @@ def _dated(messages: Iterable[PublishedMessage]) -> Iterator[tuple[int, Publishe
 def _next(
     reader: CommittedReader, ends: Mapping[_TopicPartition, int], *, follow: bool, stopping: _Stopping
 ) -> list[tuple[str, Record]]:
-    """Return the next messages; none at the ends, when following, or when it is to stop. BrokerError if none come."""
+    """Return the next messages; none if `follow` and none has come, at the ends, or if `stopping()`.
+
+    BrokerError if none comes for _PATIENCE_S before the ends.
+    """
     deadline = time.monotonic() + _PATIENCE_S
     while not (found := reader.fetch(_FETCH, _FETCH_S)):
         if follow or stopping() or reader.passed(ends):
@@ -253,7 +257,7 @@ def _message(
 
 
 def _example(topic: object, partition: object, offset: object) -> _Address:
-    """Return an example's topic, partition and offset; TypeError if they are no such thing."""
+    """Return an example's topic, partition and offset; TypeError if they are of other types."""
     if not (isinstance(topic, str) and type(partition) is int and type(offset) is int):
         raise TypeError(f"an example at {(topic, partition, offset)!r}")
     return topic, partition, offset
@@ -266,7 +270,10 @@ def _check_number(value: object) -> None:
 
 
 def _in_json(value: object) -> object:
-    """Return a value of a prediction in JSON types; bytes, which an id may be, in base64. TypeError for others."""
+    """Return a value of a prediction as a JSON type; bytes, which an id may be, become base64.
+
+    TypeError for other types, ValueError for a float that is not finite.
+    """
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):

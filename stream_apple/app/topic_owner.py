@@ -1,17 +1,17 @@
-"""The owner of an output topic, told by its content: a second group that answers the same examples there is refused.
+"""Finds out from an output topic's content which group owns it, and refuses a second group with the same examples.
 
-Readers know an answer by the place of its example. If two groups answer the same examples in one topic, they find two
-answers for each, and nothing that Kafka knows is wrong about it. An answer names its model, not its group. But a
-group's models are known: their fingerprints are those beside its committed offsets. So
+Readers identify an answer by the place of its example. If two groups answer the same examples in one topic, readers
+find two answers for each, and Kafka sees nothing wrong in that. An answer names its model, not its group; but the
+fingerprints of a group's models are in the metadata of its committed offsets. So
 
     answers to our examples, and none by a model of ours    the topic is another group's, alive or not: it is refused
     some of ours among them, or no answer to our examples    it may be ours
 
-Who has answers of its own in the topic is not refused for those of others: a group must not end because another one was
-set up wrongly. Only a new group is asked about dead letters: others may have shared that topic on purpose, for letters
-name their model. Models and merges may lie beside those of other groups: their keys name the group.
+A group that has answers of its own in the topic is not refused for those of others: it must not end because another
+group was set up wrongly. The topic of dead letters is checked only for a new group: groups may share it on purpose, as
+dead letters name their model. Models and merges of several groups may be in one topic, as their keys name the group.
 
-Start-up asks before a predecessor is fenced. Nothing here may import numpy or numba at the top.
+Start-up calls this before a predecessor is fenced. Nothing here may import numpy or numba at the top.
 """
 
 import time
@@ -28,10 +28,10 @@ from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.positions.lineage import Origin, Provenance, noted_model, origin_of_prediction
 
 MOST_GROUPS = 1_000
-"""So many groups are asked whose a model is: each is a request, and all of them wait together."""
+"""The greatest number of groups that are asked whether a model is theirs: each is a request, made at the same time."""
 
 _TAILS = (1_000, 10_000, 100_000)
-"""Offsets of each partition's end that are read: more, as long as none of them tells whose the topic is."""
+"""How many offsets at each partition's end are read; the next number is taken if they don't show whose the topic is."""
 _FETCH, _FETCH_S = 1_000, 0.2
 _PATIENCE_S = 30.0
 _ASKED_S = 3.0
@@ -40,9 +40,10 @@ _TopicPartition = tuple[str, int]
 
 
 class _Message(NamedTuple):
-    """A message of an output topic, and what it answers; `origin` is None if it is no answer.
+    """A message of an output topic.
 
-    at_home  whether a message of this kind belongs there
+    origin   says which example it answers, by which model; None if it is no answer
+    at_home  whether a message of this kind belongs in the topic
     """
 
     place: str
@@ -51,7 +52,7 @@ class _Message(NamedTuple):
 
 
 class _Role(NamedTuple):
-    """The role of an output topic: the setting that names it, and how its messages are read."""
+    """The role of an output topic: the setting that names it, and the function that reads its messages."""
 
     setting: str
     topic: str
@@ -59,16 +60,16 @@ class _Role(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Whether a topic has answers of this group, and one of its messages that is not this group's, if there is one."""
+    """Says whether a topic has answers of this group, and names a message that is not this group's, if there is one."""
 
     ours: bool
     other: _Message | None
 
 
 def check_output_topics(config: Config) -> Iterator[Finding]:
-    """Yield a fault for each output topic of another group; a note where another one writes as well.
+    """Yield a fault for each output topic of another group, and a note if another group writes to it as well.
 
-    Nothing where others report what is wrong: no cluster, no topic, offsets of another configuration.
+    It yields nothing for faults that other checks report: no cluster, no topic, offsets of another configuration.
     """
     try:
         cluster = Cluster(config.kafka)
@@ -83,7 +84,7 @@ def check_output_topics(config: Config) -> Iterator[Finding]:
 def refuse_topics_of_others(config: Config, cluster: Cluster) -> None:
     """Raise ConfigurationError if an output topic is another group's.
 
-    A cluster that does not answer is not waited for here: who fences does that, and tells what is wrong.
+    It does not wait for a cluster that does not answer: fencing does that, and reports the reason.
     """
     try:
         findings = list(_findings(config, cluster))
@@ -95,14 +96,14 @@ def refuse_topics_of_others(config: Config, cluster: Cluster) -> None:
 
 
 def other_groups(config: Config, cluster: Cluster) -> list[str]:
-    """Return all groups that this client may see but the configured one, MOST_GROUPS at most."""
+    """Return all groups that this client may see except the configured one, MOST_GROUPS at most."""
     return [name for name in cluster.groups() if name != config.worker.group][:MOST_GROUPS]
 
 
 def groups_of_models(config: Config, cluster: Cluster, groups: Iterable[str]) -> dict[str, str]:
     """Return for each fingerprint the first of `groups` that has committed it for the examples topic.
 
-    Groups that this client may not look at, or whose coordinator does not answer, are passed over.
+    Groups that this client may not see, or whose coordinator does not answer, are left out.
     """
     found: dict[str, str] = {}
     for group, noted in cluster.committed_by(groups, config.topics.examples, _ASKED_S).items():
@@ -167,11 +168,11 @@ def _prediction(record: Record) -> _Message:
 
 
 def _dead_letter(record: Record) -> _Message:
-    # It comes with numpy, which a start has time for that is a group's first.
+    # This imports numpy, for which the first start of a group has time.
     from stream_apple.stream.verification.answer_log import origin_of_dead_letter
 
     letter, prediction = origin_of_dead_letter(record), origin_of_prediction(record)
-    # Other systems may have their dead letters there, in whatever form; nobody has predictions there.
+    # Other systems may have their dead letters there, in any form; but predictions don't belong there.
     return _Message("", letter or prediction, at_home=letter is not None or prediction is None)
 
 
@@ -182,7 +183,7 @@ def _look(
     examples: str,
     ours: Mapping[int, frozenset[str]],
 ) -> _Seen:
-    """Read the ends of the partitions, until it is known whose the topic is; BrokerError if they don't come."""
+    """Read the ends of the partitions until it is known whose the topic is; BrokerError if nothing comes."""
     other: _Message | None = None
     for back in _TAILS:
         ranges = {place: reader.committed_range(*place) for place in places}
@@ -210,7 +211,7 @@ def _messages(reader: CommittedReader, ends: Mapping[_TopicPartition, int], role
         try:
             found = reader.fetch(_FETCH, _FETCH_S)
         except GapError:
-            return  # retention was quicker; what is left is told by the next, longer look
+            return  # retention has deleted what was to be read; the next, longer look begins anew
         for topic, record in found:
             yield role.read(record)._replace(place=f"{topic}-{record.partition()}@{record.offset()}")
         if found:

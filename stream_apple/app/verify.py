@@ -1,4 +1,4 @@
-"""The composition root of `stream-apple verify`: a verification on a live cluster, which it only reads."""
+"""The composition root of `stream-apple verify`: verifies a group's answers on a live cluster, which it only reads."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -14,7 +14,9 @@ from stream_apple.stream.verification.verifier import Verifier
 def verify(config: Config, partitions: Sequence[int], to: int | None, progress: ReportProgress) -> list[Report]:
     """Return reports on these partitions of the examples topic, or on all.
 
-    ConfigurationError if there is nothing to verify; otherwise the errors of `Verifier.verify`.
+    to  the offset to end at; None: the committed one
+
+    ConfigurationError if there is nothing to verify; otherwise it raises what `Verifier` does.
     """
     topic, group = config.topics.examples, config.worker.group
     with closing(KafkaLogs(config)) as logs:

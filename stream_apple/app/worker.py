@@ -40,7 +40,7 @@ from stream_apple.stream.model.warmup import is_warm, warm_up
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.lineage import Provenance
 
-_REFUSED_WITHIN_S = 6.0  # if the cluster has said nothing by then, kernels had better be compiled meanwhile
+_REFUSED_WITHIN_S = 6.0  # if the checks take longer, kernels are compiled meanwhile
 _NAMES_S = 10.0  # for an answer of the broker, when names are looked for
 _NAMES_AHEAD_KIB = 4 << 10
 
@@ -48,7 +48,7 @@ _log = structlog.get_logger()
 
 
 def run(config: Config, opening: Opening, signals: Signals) -> int:
-    """Work until SIGTERM or SIGINT, then return 0; StreamAppleError if going on makes no sense."""
+    """Work until SIGTERM or SIGINT, then return 0; StreamAppleError if the worker can't go on."""
     listener, kafka, permission = opening
     provenance = Provenance.of(config)
     settings = settings_of(config)._replace(start=starting_model(config, provenance))
@@ -70,8 +70,8 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
             opening.start_fencing()
             warm_up(settings, decoder)
         else:
-            # Whoever works under this identity goes on until there is somebody who can take over. And nobody has to
-            # wait a minute to be told of a topic that is missing.
+            # Compiling takes up to a minute. A predecessor works on until this worker can take over, and a fault such
+            # as a missing topic is reported before kernels are compiled.
             with suppress(TimeoutError):
                 permission.result(_REFUSED_WITHIN_S)
             warm_up(settings, decoder)
@@ -83,8 +83,8 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
         observer.follow(lambda: owned.by_number, metrics.lag_records)
 
         if settings.predictions.schema is not None:
-            settings.predictions.schema()  # or nobody could read what is published
-        permission.result()  # nothing is begun before; and until then, a signal need not wait for anything
+            settings.predictions.schema()  # registers it: without it no reader could decode the predictions
+        permission.result()  # no work is begun before this, so that a signal ends the process at once until then
         sys.setswitchinterval(SWITCH_S)
         run_until_stopped(loop, kafka, config, signals)
     _log.info("stopped")
@@ -94,13 +94,13 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
 def names_of(
     config: Config, decoder: Decoder, names: Names, wanted: Wanted, is_over: Callable[[], bool]
 ) -> Collection[int]:
-    """Look for names in the topic, with a client for this alone; return the keys that have none."""
+    """Look for names in the topic, with a client of its own; return the keys that have none."""
     with closing(KafkaLogs(config, retry=RetryPolicy(_NAMES_S), ahead_kib=_NAMES_AHEAD_KIB)) as logs:
         return find_names(logs, config.topics.examples, wanted, decoder, names, is_over)
 
 
 def about(config: Config) -> dict[str, str]:
-    """Return what tells this worker from others on a dashboard."""
+    """Return the labels that distinguish this worker from others on a dashboard."""
     return {
         "group": config.worker.group,
         "worker": config.worker.id,
@@ -125,10 +125,10 @@ def assemble(
     provenance: Provenance | None = None,
     schemas: Schemas | None = None,
 ) -> Assembly:
-    """Assemble a loop.
+    """Make the loop of a worker, and all parts that it needs.
 
-    provenance  that of `config`, if it is known
-    schemas     by which `new_model` reads framed records
+    provenance  that of `config`; None: it is made here
+    schemas     with which `new_model` reads framed records
     """
     worker = config.worker
     provenance = Provenance.of(config) if provenance is None else provenance

@@ -1,10 +1,10 @@
-"""The command line: one module per command, loaded only when that command is asked for.
+"""The command line: one module per command, loaded only when that command is called.
 
-`options` and `output.py` are what several commands share: kinds of options and groups of them, and how tables and
-untrusted text are printed.
+Several commands share `options`, which has kinds and groups of options, and `output.py`, which prints tables and
+untrusted text.
 
-Compiling kernels or opening a Kafka client is for the commands that need it; `--help` and a mistyped option
-must answer at once. Errors that a user can act on end here as one message on stderr and an exit code.
+Only commands that need kernels or a Kafka client import them, as `--help` and a mistyped option must answer at once.
+Errors that a user can act on end here as one message on stderr and an exit code.
 """
 
 import importlib
@@ -36,7 +36,7 @@ SUMMARIES = {
     "compile": "Compile every kernel into the cache on disk, for images.",
     "demo": "Run everything on a cluster inside this process: nothing to install.",
 }
-"""Command -> its line in `--help`; the command itself is `command` of the module with its name."""
+"""Command -> its line in `--help`; the command is the function `command` of the module with its name."""
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
@@ -77,11 +77,11 @@ class _Commands(click.Group):
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with this code; where there were clients of Kafka, without destroying those that are left.
+    """End the process with this code; if Kafka's client was imported, without finalising the interpreter.
 
-    A client that is destroyed while a question of its waits for brokers that are gone may abort the process
-    (librdkafka's assertion on `rd_kafka_enq_once`), and one whose brokers refuse it was seen to end by SIGSEGV: with
-    another code than the one that is promised.
+    A Kafka client that is destroyed while its request waits for brokers that are gone may abort the process
+    (librdkafka's assertion on `rd_kafka_enq_once`); one whose brokers refused it has ended it by SIGSEGV. The exit code
+    would then not be the documented one.
     """
     if "confluent_kafka" not in sys.modules:
         sys.exit(code)

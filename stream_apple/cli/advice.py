@@ -1,4 +1,4 @@
-"""Advice of `evaluate` and `produce` on standard error, given once, on a file whose times could be used better."""
+"""Advice that `evaluate` and `produce` print once to standard error, on a file whose times could be used better."""
 
 import shlex
 
@@ -8,9 +8,9 @@ from stream_apple.files import TimeLike
 
 
 def tell_of_times(time_like: TimeLike, remedy: str) -> None:
-    """Say on stderr that a column looks like the examples' time, if one does, and what to do.
+    """Say on stderr that a column looks like the examples' time, if one does, and what to do about it.
 
-    remedy  `{}` is the column's name
+    remedy  the advice, in which `{}` stands for the column's name
     """
     if time_like.name is not None:
         name = time_like.name
@@ -21,7 +21,7 @@ def tell_of_times(time_like: TimeLike, remedy: str) -> None:
 def tell_of_short_epochs(length_ms: int, examples: int, epochs: int, setting: str) -> None:
     """Say on stderr that epochs are too short for the pace of the examples, if they are.
 
-    setting  which sets their length; `{}` is the better value
+    setting  the option that sets their length, in which `{}` stands for a better value
     """
     better = longer_epoch(length_ms, examples, epochs)
     if better is not None:

@@ -1,4 +1,4 @@
-"""`stream-apple check`: the configuration against the live cluster."""
+"""`stream-apple check`: checks the configuration against the live cluster."""
 
 import sys
 from itertools import chain

@@ -54,7 +54,7 @@ def _since(_context: click.Context, _parameter: click.Parameter, text: str | Non
     type=click.FloatRange(0.5, 1.0, min_open=False, max_open=True),
     default=0.95,
     show_default=True,
-    help="Probability with which no verdict on the whole is ever wrong, however often one looks.",
+    help="Probability that no verdict on all examples is ever wrong, however often one looks.",
 )
 @click.option(
     "--since",
@@ -85,15 +85,15 @@ def command(
 ) -> None:
     """Say which of two groups predicts better, over all and by epoch.
 
-    The predictions topics of both are read (read_committed), and paired by the partition and offset of the example. Of
-    each pair the losses count, which are those before the example was learned. The interval of their mean difference
-    holds at all times at once: one may look at any time, and stop when it is sure. "Better" is said only when the
-    interval is without 0, which takes 2,000 pairs at least.
+    It reads both predictions topics (read_committed), and pairs the predictions of each example. It compares their
+    losses, which are those before the example was learned. The interval of the mean difference holds at all times at
+    once: one may look at any time, and stop when there is a verdict. A group is called better only if the interval does
+    not contain 0, which takes 2,000 pairs at least.
 
-    Both groups learn from the same examples topic, with the same loss. Nothing is asked of the workers. See
+    Both groups must learn from the same examples topic, with the same loss. The workers need not do anything. See
     docs/comparing-models.md.
 
-    Exits with 0, whoever is better, also after a signal; with 69 if Kafka does not answer, 78 if the two can't be
+    Exits with 0, whichever is better, also after a signal; with 69 if Kafka does not answer, 78 if the two can't be
     compared.
     """
     if port is not None and not follow:
@@ -113,7 +113,7 @@ def command(
 
 
 def _show_last(found: Iterator[ComparisonReport], names: tuple[str, str], *, as_json: bool) -> None:
-    """Print what is known in the end, or when a signal has come."""
+    """Print the last report, which is the newest one if a signal has come."""
     newest = deque(found, maxlen=1)
     if not newest:
         return
@@ -125,7 +125,7 @@ def _show_last(found: Iterator[ComparisonReport], names: tuple[str, str], *, as_
 
 
 def _follow(found: Iterator[ComparisonReport], view: ComparisonView, names: tuple[str, str], *, as_json: bool) -> None:
-    """Show what is known as it comes: a table on a terminal, lines elsewhere, at once when the verdict changes."""
+    """Show reports as they come, a table on a terminal and lines elsewhere; a changed verdict is shown at once."""
     console = table_console()
     with ExitStack() as opened:
         if console.is_terminal and not as_json:
@@ -188,11 +188,11 @@ def _counts(told: ComparisonReport) -> str:
 
 
 def _remarks(told: ComparisonReport) -> Iterator[str]:
-    """Yield a remark for each kind of answers that have no part in the pairs."""
+    """Yield a remark for each kind of answers that are in no pair."""
     if told.comparison.unbounded:
         yield (
-            f"{told.comparison.unbounded:,} examples have a loss that is infinite or no number: no verdict while that "
-            f"is so; --since leaves them out"
+            f"{told.comparison.unbounded:,} examples have a loss that is infinite or no number: there is no verdict "
+            f"with them; --since leaves them out"
         )
     for side, count in told.unpaired.items():
         if count and side != "weights":
@@ -211,7 +211,7 @@ def _remarks(told: ComparisonReport) -> Iterator[str]:
 
 
 def _verdict(standing: LossStanding) -> str:
-    """Say who is better, or that it is not known yet."""
+    """Return a sentence that says which group is better, or that this is not known yet."""
     if standing.better is None:
         if math.isinf(standing.gain_radius):
             return "not yet"
@@ -222,7 +222,7 @@ def _verdict(standing: LossStanding) -> str:
 
 
 def _time(timestamp_ms: int) -> str:
-    """Return a time as people read it; the number itself where the calendar has no such day."""
+    """Return a time in UTC, to the minute; the number itself if the calendar has no such day."""
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime(_MINUTES) + " UTC"
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""`stream-apple compile`: machine code made beforehand, for images and for machines that start workers often."""
+"""`stream-apple compile`: compiles kernels beforehand, for images and for machines that start workers often."""
 
 import sys
 import time
@@ -24,26 +24,26 @@ _FURTHER: tuple[dict[str, str], ...] = (
     {"METHOD": "tuples", "LOSS": "logistic", "WARM_START": "naive_bayes"},
     {"METHOD": "quadratic", "COLLISIONS": "share"},
 )
-"""What else has kernels of its own. Several of these together, which hardly anybody asks for, have others."""
+"""Further settings that have kernels of their own. Combinations of them, which are rare, have others again."""
 
 
 @click.command()
-@click.option("--target", metavar="NAME", help="A type of processor, such as x86-64-v3; else this one.")
+@click.option("--target", metavar="NAME", help="A type of processor, such as x86-64-v3.  [default: this one]")
 def command(target: str | None) -> None:
     """Compile the kernels of all methods, losses and settings into the cache on disk, so that no worker has to.
 
-    A worker with several settings that ask for kernels of their own (of l1 or l2, warm_start, selection = "mi")
-    compiles those that it lacks when it starts.
+    A worker with several settings that need kernels of their own (of l1 or l2, warm_start, selection = "mi") compiles
+    the missing ones when it starts.
 
-    The cache is below the directory in NUMBA_CACHE_DIR, or else beside the package. What is in it is for one type of
-    processor. A worker uses what was compiled for a target if NUMBA_CPU_NAME names it and NUMBA_CPU_FEATURES is set to
-    nothing; on an older processor it would be killed at an instruction that is not there.
+    The cache is below the directory in NUMBA_CACHE_DIR, or else beside the package. Its kernels are for one type of
+    processor. A worker uses those of a target if NUMBA_CPU_NAME names the target and NUMBA_CPU_FEATURES is set to
+    nothing; on an older processor the worker would be killed by an unknown instruction.
     """
     from stream_apple.core.jit import aim_at
 
     if target is not None:
         aim_at(target)
-    # Not before: kernels are bound to a type of processor when they are imported.
+    # These imports come after `aim_at`, as kernels are bound to a type of processor when they are imported.
     from stream_apple.app.model_factories import settings_of
     from stream_apple.core.codec.outer_map import warm_up_outer_maps
     from stream_apple.stream.model.warmup import warm_up
@@ -59,18 +59,18 @@ def command(target: str | None) -> None:
 
 
 def _named(chosen: dict[str, str] | None) -> str | None:
-    """Return these settings of the learner as a configuration spells them; None for None."""
+    """Return these settings of the learner as a configuration spells them; None if `chosen` is None."""
     if chosen is None:
         return None
     return ", ".join(f"{name.removeprefix(_PREFIX).lower()} = {value}" for name, value in chosen.items())
 
 
 def _methods_and_losses() -> Iterator[dict[str, str]]:
-    """Yield the settings of each pair of method and loss that goes together."""
+    """Yield the settings of each allowed pair of method and loss."""
     for method in get_args(Method):
         for loss in get_args(Loss):
             chosen = {"METHOD": method, "LOSS": loss}
             if loss == "softmax":
-                chosen["CLASSES"] = str(CLASSES.low)  # how many changes no code
+                chosen["CLASSES"] = str(CLASSES.low)  # the number of classes changes no code
             if (method, loss) != ("tuples", "softmax"):
                 yield chosen

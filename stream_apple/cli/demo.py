@@ -1,4 +1,4 @@
-"""`stream-apple demo`: everything at once, to look at."""
+"""`stream-apple demo`: runs everything on a cluster inside this process, and shows it."""
 
 import json
 import signal
@@ -29,11 +29,11 @@ _EXAMPLES, _REQUESTS = 200_000, 20_000
 
 
 class _Run(NamedTuple):
-    """A run that is over.
+    """The outcome of a run.
 
-    result    for `--json`
+    result    the facts that `--json` prints
     broken    promises that were not kept, a sentence each
-    summary   returns what was seen
+    summary   returns the text that is shown at the end
     """
 
     result: dict[str, int | float]
@@ -45,28 +45,28 @@ class _Run(NamedTuple):
 @click.option(
     "--examples",
     type=click.IntRange(min=1000),
-    help=f"How many to send; with --loop, how many requests.  [default: {_EXAMPLES}; {_REQUESTS} with --loop]",
+    help=f"How many examples to send; with --loop, how many requests.  [default: {_EXAMPLES}; {_REQUESTS} with --loop]",
 )
 @click.option(
     "--loop", is_flag=True, help="With `serve` and `join`: labels come after the answers (docs/closed-loop.md)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object, and nothing else.")
 @click.option(
-    "--port", type=click.IntRange(0, LARGEST_PORT), default=0, help="Of the worker's status page.  [default: any]"
+    "--port", type=click.IntRange(0, LARGEST_PORT), default=0, help="Port of the status page.  [default: any]"
 )
 @click.option("--no-browser", is_flag=True, help="Don't open the status page in the desktop's browser.")
 def command(examples: int | None, port: int, *, loop: bool, as_json: bool, no_browser: bool) -> None:
     """Run everything on a cluster inside this process: nothing to install.
 
-    A made-up click stream goes through a real worker, `stream-apple run`; its progressive loss is drawn beside that
-    of a linear model, and the worker's status page opens where there is a desktop. Takes half a minute, the first time
-    longer; on a terminal, the page stays until Enter is pressed. Nothing is left behind.
+    A made-up click stream goes through a real worker, `stream-apple run`. Its progressive loss is drawn beside that of
+    a linear model, and the worker's status page opens if there is a desktop. The demo takes half a minute, and longer
+    the first time; on a terminal, the page stays until Enter is pressed. Nothing is left behind.
 
     With --loop, a site asks `stream-apple serve` over HTTP, clicks come seconds later, `stream-apple join` makes
-    examples of both, and the answers get better: a minute and a half.
+    examples of both, and the answers get better. This takes a minute and a half.
 
-    Exits with 1 if an example was not answered exactly once, or the loss was not below that of the linear model (with
-    --loop: of a constant answer); with the exit code of a process that ends early.
+    Exits with 1 if an example was not answered exactly once, or if the loss was not below that of the linear model
+    (with --loop: of a constant answer); with a process's exit code if that ends early.
     """
     signals = Signals(caught=(*STOPPING, signal.SIGHUP))
     signals.call(lambda: _end(signals))
@@ -104,14 +104,14 @@ def _loop(requests: int, port: int, console: Console, viewer: Viewer, *, as_json
 
 
 def _screen(look: Appearance[SomeView], console: Console, *, as_json: bool) -> Screen[SomeView]:
-    # Braille needs UTF-8; a terminal that can't show it gets lines.
+    # The curve is drawn in Braille, which needs UTF-8; other terminals get lines.
     if console.is_terminal and console.encoding.startswith("utf"):
         return LiveScreen(console, look)
     return NullScreen() if as_json else LineScreen(console, look)
 
 
 def _viewer(*, as_json: bool, opens: bool) -> Viewer:
-    # Without a keyboard there is nobody to say that they have seen enough.
+    # The page stays until Enter is pressed, which takes a keyboard.
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return NullViewer()
     return TerminalViewer(opens=opens and has_desktop())
@@ -120,5 +120,5 @@ def _viewer(*, as_json: bool, opens: bool) -> Viewer:
 def _end(signals: Signals) -> NoReturn:
     """Exit by an exception, so that every `with` is left and the worker is stopped."""
     if signals.received is signal.SIGINT:
-        raise KeyboardInterrupt  # a viewer who is waited for may answer with it
+        raise KeyboardInterrupt  # while the page is shown, Ctrl-C ends the wait, as Enter does
     sys.exit(signals.exit_code)

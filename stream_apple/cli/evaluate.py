@@ -1,4 +1,4 @@
-"""`stream-apple evaluate`: the same learner without a stream."""
+"""`stream-apple evaluate`: learns from files without Kafka, and prints losses."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -64,7 +64,7 @@ class _Spans(NamedTuple):
 
 
 class _Delay(NamedTuple):
-    """The options on labels that come later than the features: milliseconds, or examples; None where not given."""
+    """The options on labels that come after their features: in milliseconds, or in examples; None if not given."""
 
     label_delay: int | None
     label_delay_examples: int | None
@@ -82,12 +82,12 @@ class _Output(NamedTuple):
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @learner_options
 @click.option("--epochs", type=click.IntRange(1), default=6, show_default=True, help="Equally long epochs in the pass.")
-@click.option("--doubling", type=click.IntRange(1), help="Instead: epochs end after DOUBLING * 2^k examples.")
+@click.option("--doubling", type=click.IntRange(1), help="Epochs end after DOUBLING * 2^k examples.")
 @click.option(
     "--epoch-length",
     callback=duration(EPOCH_LENGTH.low, most=EPOCH_LENGTH.high),
     metavar="DURATION",
-    help="Instead, as a worker: epochs are spans of the examples' times, such as 1h. Keeps the order of the files.",
+    help="Epochs are spans of the examples' times, as a worker's are, such as 1h. Keeps the order of the files.",
 )
 @click.option(
     "--max-ahead",
@@ -108,7 +108,7 @@ class _Output(NamedTuple):
     type=click.IntRange(1),
     metavar="N",
     hidden=True,
-    help="Instead: each label is known when the N-th example after its own comes; 1 is no delay.",
+    help="Each label is known when the N-th example after its own comes; 1 is no delay.",
 )
 @shard_options
 @column_options
@@ -118,7 +118,7 @@ class _Output(NamedTuple):
     type=click.FloatRange(0, 1, max_open=True),
     default=0.2,
     show_default=True,
-    help="Share that is only scored.",
+    help="Share of the examples that is only scored.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the shuffle.")
 @click.option("--no-shuffle", "keep_order", is_flag=True, help="Keep the order of the files.")
@@ -150,16 +150,15 @@ def command(
     """Learn from FILES in one pass and print progressive and test loss, with AUC and calibration where
     there are two labels, and with the share of wrong classes where there are more (--loss softmax).
 
-    FILES hold svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, gzipped or not (but Parquet), told
-    apart by content.
-    PREDICTIONS gets one line for each training example, in the order learned: the score given before learning it, or
-    the class and its probability.
+    FILES hold svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, detected by content; all but Parquet
+    may be gzipped. PREDICTIONS gets one line for each training example, in the order of learning: the score before
+    learning it, or the class and its probability.
 
     With --epoch-length, epochs are those of a worker: the times come from --timestamp-field or from --interval,
     by the rules of `stream-apple produce`.
 
     With --shards, several learners get the examples in turn, as workers' partitions would, and become one model at
-    the end of each epoch; measures are those of all examples together, in their order.
+    the end of each epoch. The measures are of all examples together, in their order.
     """
     times = columns.timed(times)
     _check(spans, times)
@@ -216,7 +215,7 @@ def command(
 
 
 def _sharding(choice: ShardChoice, options: Options) -> Sharding | None:
-    """Return how several learners work together; ConfigurationError if such models can't be merged."""
+    """Return how several learners work together, None for one; ConfigurationError if such models can't be merged."""
     if choice.shards is None:
         return None
     if choice.merge == "off":
@@ -229,7 +228,7 @@ def _sharding(choice: ShardChoice, options: Options) -> Sharding | None:
 def _by_time(
     whole: Batch, timestamps: NDArray[np.int64], spans: _Spans, schedule: Schedule, sharding: Sharding | None
 ) -> tuple[Batch, Schedule, Dealt, dict[str, object]]:
-    """Return the examples that are not too far ahead, when epochs end, who gets the examples, and facts on times."""
+    """Return the examples that are not too far ahead, the schedule, what each learner gets, and facts on times."""
     length, learners = spans.epoch_length or 0, 1 if sharding is None else sharding.shards
     dealt = deal_by_time(timestamps, length, spans.max_ahead, learners)
     schedule = schedule._replace(keep_order=True, ends=dealt.ends if sharding is None else None)
@@ -241,7 +240,7 @@ def _by_time(
 
 
 def _found(together: Together, choice: ShardChoice) -> dict[str, object]:
-    """Return the facts on several learners that are to be reported."""
+    """Return the facts to report on several learners."""
     found: dict[str, object] = {
         "shards": choice.shards,
         "merge": choice.merge,
@@ -305,7 +304,7 @@ def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], m
 
 
 def _show(run: Run, found: Mapping[str, object]) -> None:
-    """Print what was learned from, the measures of the predictors side by side, and what to make of it."""
+    """Print facts on the run, the measures of the predictors side by side, and a verdict."""
     facts = run.facts() | dict(found)
     table = Table(show_header=False, box=None)
     for name in ("method", "examples", "features_per_example", "parents", "seconds", *found):
@@ -340,7 +339,7 @@ def _side_by_side(run: Run, facts: Mapping[str, object]) -> Table:
 
 
 def _best(known: Mapping[str, float], sign: int) -> str:
-    """Return the name of the least value, or of the greatest if `sign` is -1; "alike" for a draw, "" for one alone."""
+    """Return the name of the least value, or of the greatest if `sign` is -1; "alike" for a draw, "" if it is alone."""
     if len(known) == 1:
         return ""
     (first, best), (_, second), *_ = sorted(known.items(), key=lambda item: sign * item[1])

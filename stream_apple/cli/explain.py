@@ -1,4 +1,4 @@
-"""`stream-apple explain`: one published prediction as a sum, by name."""
+"""`stream-apple explain`: shows a published prediction as a sum over named features."""
 
 import json
 import re
@@ -44,22 +44,21 @@ def _place(_context: click.Context, _parameter: click.Parameter, text: str) -> t
 @FROM_MODEL
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all rows.")
 def command(path: Path | None, place: tuple[int, int], top: int, from_model: Path | None, *, as_json: bool) -> None:
-    """Show why an example was answered as it was: the score as a sum, by name.
+    """Show why an example was answered as it was: the score as a sum over named features.
 
-    The partition's model is learned again up to the example: from its newest snapshot, if that is not behind it, else
-    from its first record. It then answers the example once more, and that is held against what was published.
+    The partition's model is learned again up to the example: from its newest snapshot, if that is not later, else from
+    its first record. The model then answers the example once more, and the answer is compared with the published one.
 
     The constant, each feature and each product of features has a row with its value in the example, its weight, and
-    what it adds: value times weight. Of a mixture of predictors there is a column for each, and its share in what is
-    published; "(rest)" is what the shares do not say, because scores are held within bounds, and it is probabilities
-    that are mixed, not scores. Whoever adds the amounts of --json one after another in float64 has the published score
-    to the last bit.
+    what it adds: value times weight. A mixture of predictors has a column for each, and its share in the published
+    score; "(rest)" is the remainder that no share explains, as scores are bounded, and as probabilities are mixed, not
+    scores. The amounts of --json, added one after another in float64, give the published score to the last bit.
 
-    The score is the expected label (squared loss) or the log-odds of label 1 (logistic). A model of classes has one for
-    each: the logarithm of its probability, less the mean of these logarithms.
+    The score is the expected label (squared loss) or the log-odds of label 1 (logistic). With classes there is a score
+    for each: the logarithm of its probability, less the mean of these logarithms.
 
-    Exits with 69 if Kafka does not answer, 70 if records are gone that it takes, 73 if the snapshot is damaged, 74 if
-    something else was published than the model gives, 78 if there is no such prediction: the message says why.
+    Exits with 69 if Kafka does not answer, 70 if needed records are gone, 73 if the snapshot is damaged, 74 if the
+    published answer is another one, 78 if there is no such prediction: the message says why.
     """
     found = explain_from_kafka(started_from_model(load(path), from_model), *place)
     if as_json:
@@ -75,7 +74,7 @@ def command(path: Path | None, place: tuple[int, int], top: int, from_model: Pat
 
 def _show(found: ExplainedPrediction, top: int) -> None:
     console, prediction = table_console(), found.prediction
-    # Names come from records of anyone: they are never read as markup.
+    # Anyone may have chosen the names in records, so they are never interpreted as markup.
     console.print(Text(f"{found.topic}-{found.partition}@{found.offset}", "bold"), Text(f"model {found.model}"))
     told = (
         f"{name} {prediction[name]}" for name in ("prediction", "probability", "label", "loss") if name in prediction
@@ -140,7 +139,7 @@ def _show_classes(console: Console, explanations: list[Explanation], top: int) -
 
 
 def _by_name(explanation: Explanation) -> dict[str, float]:
-    """Return contributions by name, those of one name added: where names are not known, two products may share one."""
+    """Return the sum of contributions of each name: if names are not known, two products may have the same."""
     found = defaultdict[str, float](float)
     for each in explanation.contributions:
         found[each.name] += each.amount
@@ -148,7 +147,7 @@ def _by_name(explanation: Explanation) -> dict[str, float]:
 
 
 def _rows(explanation: Explanation, top: int) -> tuple[list[Contribution], list[Contribution], list[Contribution]]:
-    """Return the contributions of features that are shown, those that are not, and REST with what comes behind it."""
+    """Return the features' contributions that are shown, those that are not, and REST with those after it."""
     found = explanation.contributions
     ends = next(number for number, each in enumerate(found) if each.name == REST)
     return found[: min(top, ends)], found[min(top, ends) : ends], found[ends:]

@@ -1,4 +1,4 @@
-"""`stream-apple generate`: the demo's clicks as live traffic, for a cluster that has none yet."""
+"""`stream-apple generate`: sends the demo's clicks as live traffic, for a cluster that has none yet."""
 
 import time
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, value: str | 
     default="10m",
     show_default=True,
     metavar="DURATION",
-    help="In which a day of the visitors passes: what they click depends on its hours.",
+    help="How long a day of the visitors lasts; what they click depends on its hours.",
 )
 @click.option(
     "--broken",
@@ -62,27 +62,27 @@ def _address(_context: click.Context, _parameter: click.Parameter, value: str | 
     show_default=True,
     help="Share of examples that no worker can use: they become dead letters.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of what is drawn.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--limit", type=click.IntRange(min=0), help="Stop after so many examples.  [default: never]")
 @click.option(
     "--ask",
     "server",
     metavar="URL",
     callback=_address,
-    help="Of `stream-apple serve`: ask it about each visit, and send impressions and late outcomes for `join`.",
+    help="Ask this `stream-apple serve` about each visit, and send impressions and late outcomes for `join`.",
 )
 def command(
     path: Path | None, rate: float, day_ms: int, broken: float, seed: int, limit: int | None, server: str | None
 ) -> None:
     """Send made-up clicks to the examples topic, until stopped.
 
-    Their timestamps are the time at which they are sent. What decides a click is the same as in `stream-apple demo`:
-    mostly pairs and triples of features, which a linear model does not see. Train with `learner.loss = "logistic"`.
+    Their timestamps are the times at which they are sent. As in `stream-apple demo`, mostly pairs and triples of
+    features decide a click, which a linear model does not see. Train with `learner.loss = "logistic"`.
 
     With --ask, clicks come late: each visit is an impression, in `join.impressions`, and each click an outcome, in
-    `join.outcomes`, some time within `join.wait`. Every ten seconds it is told how good the answers were.
+    `join.outcomes`, some time within `join.wait`. A line every ten seconds says how good the answers were.
 
-    The first SIGINT or SIGTERM waits for what was sent and ends with 0, the second does not wait.
+    The first SIGINT or SIGTERM waits until all that was sent is acknowledged and ends with 0; the second does not wait.
     """
     if server and broken:
         raise click.UsageError("--broken: expected nothing beside --ask, whose server refuses what is broken")
@@ -122,7 +122,7 @@ def _run_site(
         while not stop() and not clicks.done():
             wait([clicks], _STOP_S)
         if clicks.done():
-            clicks.result()  # or what has gone wrong
+            clicks.result()  # raises the error of sending clicks, if there is one
     return totals
 
 
@@ -135,7 +135,7 @@ class _Told:
         self._due = time.monotonic() + _REPORT_S
 
     def report(self, _totals: DeliveryTotals) -> None:
-        """Judge what is decided by now, and say it, if it is time."""
+        """Judge the answers whose outcome is known by now, and print the judgement, if it is due."""
         for shown in self._site.decided():
             self._judge.take(shown)
         if time.monotonic() < self._due:

@@ -1,4 +1,4 @@
-"""The option `--help-all` shows what `--help` hides: the options that few need."""
+"""The option `--help-all`, which also shows the options that few need, and that `--help` hides."""
 
 from copy import copy
 
@@ -26,4 +26,4 @@ help_all = click.option(
     callback=_show_all,
     help="Show this message with the options that few need, and exit.",
 )
-"""Decorates a command some of whose options are hidden."""
+"""Decorates a command that has hidden options."""

@@ -1,4 +1,4 @@
-"""`stream-apple inspect`: what a model has found, by name."""
+"""`stream-apple inspect`: shows by name what a model has found."""
 
 import json
 from collections.abc import Iterator
@@ -64,9 +64,9 @@ def command(
 ) -> None:
     """Show what a model has found: its heaviest monomials by name, and what each parent's children contribute.
 
-    From the newest snapshots in Kafka, found as a worker finds them; before there is one, from the worker of this
-    configuration that runs on this machine. Or from any running worker (--url), or from a file (--file). A worker
-    learns names from a few live examples a second; a factor that has not been seen is shown as `?` and its key.
+    The models come from the newest snapshots in Kafka, found as a worker finds them; before there is one, from the
+    worker of this configuration that runs on this machine; or from any running worker (--url), or a file (--file). A
+    worker learns names from a few live examples a second; a factor without a name yet is shown as `?` and its key.
 
     Exits with 69 if nothing answers, 73 if a snapshot or file is damaged, 78 if there is no such model.
     """
@@ -106,7 +106,7 @@ def _from_kafka(config: Config, partitions: tuple[int, ...], top: int, target: P
 
 
 def _show(console: Console, facts: Facts) -> None:
-    # Names come from records of anyone: they are never read as markup.
+    # Anyone may have chosen the names in records, so they are never interpreted as markup.
     options, fill = facts["options"], facts["fill"]
     console.print(Text(f"{facts['topic']}-{facts['partition']}", "bold"), Text(f"model {facts['lineage']['model']}"))
     features = _number(facts["features_per_example"], ".1f")
@@ -151,7 +151,7 @@ def _show(console: Console, facts: Facts) -> None:
 
 
 def _tuples(order: int, selected: int, seen: int, level: int, top: list[Facts]) -> Iterator[Text | Table]:
-    """Yield how many tuples are learned from, and which of them say most."""
+    """Yield how many tuples are learned from, and a table of the most salient ones."""
     if not top:
         yield Text(f"  tuples of {order} attributes, none left out")
         return
@@ -165,7 +165,7 @@ def _tuples(order: int, selected: int, seen: int, level: int, top: list[Facts]) 
 
 
 def _discretised(facts: Facts) -> Iterator[str]:
-    """Yield a line on what numbers are learned as, unless it is the numbers themselves."""
+    """Yield lines on splines or intervals, unless numbers are learned as they are."""
     options, count = facts["options"], facts["discretised"]
     if options["discretise"] != "none":
         waits = f"; cuts are made after {options['reservoir']:,} examples" if not count else ""
@@ -225,7 +225,7 @@ def _table(title: str, *columns: str, numbers: int) -> Table:
 
 
 def _losses(losses: dict[str, Facts], quality: dict[str, Facts]) -> Table:
-    """Return a table of losses by span; with two labels, also of AUC and calibration error of what is published."""
+    """Return a table of losses by span; with two labels, also of AUC and calibration error of published scores."""
     table = _table(
         "Progressive loss", "", "published", "apple", "linear", "best constant", "AUC", "calib. error", numbers=6
     )
@@ -247,7 +247,7 @@ def _asked(examples: dict[str, int], losses: dict[str, dict[str, float]]) -> Tab
 
 
 def _mixture(weights: dict[str, float], shares: dict[str, float]) -> Table:
-    """Return a table of each predictor's weight in what is published, and of the shares that some of them have."""
+    """Return a table of each predictor's weight in the published score, and of the shares that some of them have."""
     table = _table("What is published", "predictor", "weight", "share", numbers=2)
     for name in dict.fromkeys((*weights, *shares)):
         table.add_row(

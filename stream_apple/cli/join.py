@@ -1,4 +1,4 @@
-"""`stream-apple join`: the joiner."""
+"""`stream-apple join`: runs the joiner."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def _work(path: Path | None, log_format: logs.LogFormat) -> int:
 
 
 def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:
-    """Return a sentence for each event that somebody at a terminal waits for; others are shown with their fields."""
+    """Return a sentence for each event that a person at a terminal waits for; others are shown with their fields."""
     return {
         "started": lambda told: f"metrics are at {http.address(told['http_port'])}metrics",
         "join_live": lambda told: f"partition {told['partition']} joins impressions from offset {told['offset']:,} on",

@@ -1,4 +1,4 @@
-"""`stream-apple merge`: one model of several that are saved in files."""
+"""`stream-apple merge`: makes one model of several that are saved in files."""
 
 import json
 from pathlib import Path
@@ -28,10 +28,10 @@ def command(files: tuple[Path, ...], out: Path, parents: Parents, *, as_json: bo
     """Make one model of the models in FILES, which `stream-apple inspect --save` has written.
 
     They must have been learned with the same options of the learner. Weights are averaged, each by how much its model
-    has learned of it; a monomial is a parent if it is one anywhere. The order of FILES decides the last bits. `inspect
-    --file` shows what it has become, and of what it was made.
+    has learned about it; a monomial is a parent if it is one in any model. The order of FILES decides the last bits.
+    `inspect --file` shows the merged model, and the models that it was made of.
 
-    Exits with 73 if a file is damaged, 78 for models that can't be merged, or not with each other.
+    Exits with 73 if a file is damaged, 78 if models can't be merged, or not with each other.
     """
     counts, digest = merge_model_files(files, out, parents)
     if as_json:

@@ -1,4 +1,4 @@
-"""`stream-apple produce`: files of examples -> a topic. Options, progress and signals; `adapters` sends."""
+"""`stream-apple produce`: sends files of examples to a topic. Here are its options, progress and signals."""
 
 import json
 import stat
@@ -46,7 +46,7 @@ class _Target(NamedTuple):
     partitions: int | None
 
     def writer(self, config: Config) -> TopicWriter:
-        """Return a writer to this target; what is not given comes from the configuration."""
+        """Return a writer to this target; the configuration gives what the options don't."""
         properties = dict(config.kafka)
         if self.bootstrap_servers is not None:
             properties["bootstrap.servers"] = self.bootstrap_servers
@@ -90,12 +90,12 @@ def _rate(_context: click.Context, _parameter: click.Parameter, value: str | Non
 @click.option(
     "--partitions",
     type=click.IntRange(min=1),
-    help="Spread over the first N only.  [default: all the topic has]",
+    help="Send to the first N partitions only.  [default: all]",
 )
 @column_options
 @times_options(start="so that the last is now", interval="what --rate implies, else 1ms")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="Send the files N times.  [default: 1]")
-@click.option("--quiet", is_flag=True, help="No progress, no summary.")
+@click.option("--quiet", is_flag=True, help="Print no progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
 @gathered(target=_Target, amount=_Amount, times=Times, output=_Output, columns=ColumnOptions)
 def command(
@@ -109,23 +109,23 @@ def command(
 ) -> None:
     """Send files of examples to the examples topic.
 
-    FILE is svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, gzipped or not (but Parquet), told
-    apart by content; - is standard input.
+    FILE holds svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, which is detected from its content;
+    all but Parquet may be gzipped; - is standard input.
 
     An example's key is its id, or its running number if it has none, or what --key-field names; it goes to the key's
     partition, by the rule of Kafka's own clients. Example i, counted over all files from 0, has the timestamp
-    start + i * interval, unless --timestamp-field gives its own. The start is so long ago that the last example is
-    of now; with --rate alone it is now, since the times are those of sending. So they are, without options, of
-    what comes through a pipe.
+    start + i * interval, unless --timestamp-field gives its own. By default the start is so early that the last example
+    has the present time. With --rate alone, and without options for a pipe, the times are those of sending.
 
-    Kafka's retention goes by these times: what the topic would refuse, or delete within minutes, is told before
-    anything is sent. `stream-apple topics --retention forever --alter` makes or changes the topic for a history.
+    Kafka's retention goes by these times: if the topic would refuse examples, or delete them within minutes, an error
+    says so before anything is sent. `stream-apple topics --retention forever --alter` prepares the topic for old times.
 
-    The first SIGINT or SIGTERM stops reading and waits for what was sent, the second does not wait.
+    The first SIGINT or SIGTERM stops reading and waits until all that was sent is acknowledged; the second does not
+    wait.
     """
     times = columns.timed(times)
     _check(files, amount, times)
-    columns.roles(times.timestamp_field)  # what contradicts itself is told first
+    columns.roles(times.timestamp_field)  # raises an error for contradicting options before anything is read
     config = load(path)
     check_own_messages(config, "send the file as it is with another producer, such as kcat")
     writer = target.writer(config)
@@ -170,15 +170,16 @@ def _passes_once(file: Path) -> bool:
     try:
         return file == STDIN or not (file.is_dir() or stat.S_ISREG(file.stat().st_mode))
     except OSError:
-        return False  # whoever reads it says what is wrong
+        return False  # reading the file will raise an error that says what is wrong
 
 
 def _plan(
     files: tuple[Path, ...], amount: _Amount, times: Times, columns: ColumnOptions, signals: Signals
 ) -> tuple[EventTimes, TimeSpan]:
-    """Return the times of the examples, and their span as far as it is known before sending: files are read through.
+    """Return the times of the examples, and their span as far as it is known before sending.
 
-    InputFileError for a file that can't be read to its end, UsageError for a span that no calendar has.
+    Files, but no pipes, are read to the end for that. InputFileError for a file that can't be read to its end,
+    UsageError for a span outside of the calendar.
     """
     event_times = times.event_times(
         time_of_day_ms(), _DEFAULT_INTERVAL_MS if amount.rate is None else 1000 / amount.rate

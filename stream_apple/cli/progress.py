@@ -1,4 +1,4 @@
-"""Progress of a command that takes long, where there is no terminal for a bar: a line on stderr now and then."""
+"""Progress of a command that takes long, without a terminal for a bar: a line on stderr now and then."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ SAID_EVERY_S = 10.0
 
 
 class PlainLines:
-    """Prints lines of progress, of one phase after another, SAID_EVERY_S apart."""
+    """Prints lines of progress, at least SAID_EVERY_S apart, for one phase after another."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -21,7 +21,11 @@ class PlainLines:
         self._said = self._started - SAID_EVERY_S
 
     def show(self, text: str, done: float, total: float, *, due: bool = False) -> None:
-        """Print a line if one is due, with the time that the rest takes at the pace so far."""
+        """Print a line if one is due, with the time that is left at the pace so far.
+
+        done, total  amounts of work in any unit
+        due          whether the line must be printed in any case
+        """
         now = self._now()
         if not due and now - self._said < SAID_EVERY_S:
             return

@@ -1,4 +1,4 @@
-"""`stream-apple run`: the worker."""
+"""`stream-apple run`: runs the worker."""
 
 import gc
 from collections.abc import Mapping
@@ -40,10 +40,10 @@ def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None
 
     with Signals(end_at_once, log_request) as signals:
         opening = open_up(config)
-        # What imports make is there to stay: to look for garbage in it, again and again, takes a tenth of a second.
+        # Objects that imports make are never garbage; collecting among them would take a tenth of a second in all.
         gc.disable()
         try:
-            # Numba comes with this one, and takes about as long as the fencing that has just begun.
+            # This imports numba, which takes about as long as the checks and the fencing that have just begun.
             from stream_apple.app.worker import run
 
             return run(config, opening, signals)
@@ -52,7 +52,7 @@ def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None
 
 
 def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:
-    """Return a sentence for each event that somebody at a terminal waits for; others are shown with their fields."""
+    """Return a sentence for each event that a person at a terminal waits for; others are shown with their fields."""
     return {
         "started": lambda told: f"the status page is {http.address(told['http_port'])}",
         "live": lambda told: f"partition {told['partition']} is live, from offset {told['offset']:,} on",
@@ -67,7 +67,7 @@ def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:
             f'{told["setting"]} = "{told["better"]}", with a new worker.group'
         ),
         "caught_up": lambda told: (
-            f"caught up: {told['examples']:,} examples learned, all that has come is answered, {_losses(told)}"
+            f"caught up: {told['examples']:,} examples learned, all records are answered, {_losses(told)}"
         ),
     }
 

@@ -1,4 +1,4 @@
-"""`stream-apple score`: what a model said of instances at an offset, made again."""
+"""`stream-apple score`: scores instances by a model as it was at any offset."""
 
 import json
 from pathlib import Path
@@ -27,15 +27,15 @@ from stream_apple.files.input_stream import numbered_lines, opened
 def command(file: Path, path: Path | None, as_of: str, from_model: Path | None) -> None:
     """Score the instances of FILE, JSON lines, by a model as it was at any offset.
 
-    Each line is an instance as `serve` takes it, such as {"features": {"price": 1.5}}, and gives a line of JSON:
-    what `serve` said of it with this `as_of`, to the bit. "-" reads from standard input.
+    Each line is an instance as `serve` takes it, such as {"features": {"price": 1.5}}, and gives a line of JSON: the
+    prediction of `serve` with this `as_of`, to the bit. "-" reads from standard input.
 
-    The model is learned again from its newest snapshot, if that is not behind the offset, else from its first record.
-    Where models are merged, an offset may have three states: 3@90210:held and 3@90210:passed name those at the end of
-    a round, as `boundary` of a reply does.
+    The model is learned again from its newest snapshot, if that is not later than the offset, else from its first
+    record. Where models are merged, an offset may have three states: 3@90210:held and 3@90210:passed name those at the
+    end of a round, as `boundary` of a reply does.
 
-    Exits with 65 for a line that is no instance, 69 if Kafka does not answer, 70 if records are gone that it takes,
-    73 if the snapshot is damaged, 78 if there is no such model.
+    Exits with 65 for a line that is no instance, 69 if Kafka does not answer, 70 if needed records are gone, 73 if the
+    snapshot is damaged, 78 if there is no such model.
     """
     with needs_extra("serve"):
         from stream_apple.app.score import scored

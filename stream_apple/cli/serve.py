@@ -1,4 +1,4 @@
-"""`stream-apple serve`: replicas of the models that answer over HTTP."""
+"""`stream-apple serve`: answers over HTTP with replicas of the models."""
 
 from pathlib import Path
 
@@ -19,11 +19,11 @@ def command(path: Path | None, log_format: logs.LogFormat, from_model: Path | No
 
     POST /v1/models/NAME:predict with {"instances": [{"features": {"price": 1.5}, "key": "u1"}]}, JSON or msgpack;
     NAME is serve.name, or worker.group. Each answer names the partition and the offset of the model that gave it, by
-    which `stream-apple score` makes it again. The process joins no group and writes nothing to Kafka: there may be any
-    number of them. See docs/serving.md.
+    which `stream-apple score` makes it again. The process joins no group and writes nothing to Kafka, so any number of
+    them may run. See docs/serving.md.
 
-    Exits with 0 after SIGTERM or SIGINT; with 69 if Kafka can't be reached at the start, 78 for what is wrong with the
-    configuration.
+    Exits with 0 after SIGTERM or SIGINT; with 69 if Kafka can't be reached at the start, 78 if the configuration is
+    wrong.
     """
     exit_with(lambda: _serve(path, log_format, from_model), log_format)
 

@@ -1,4 +1,4 @@
-"""What commands share that work until they are stopped: their options, their last words, and what signals do."""
+"""The parts that commands share which work until they are stopped: options, exit codes, and signals."""
 
 import os
 import signal
@@ -18,7 +18,10 @@ _C = TypeVar("_C", bound=Callable[..., object])
 
 
 def service_options(file: str = "TOML file") -> Callable[[_C], _C]:
-    """Return what adds the options --config, as `path`, whose `file` is described so, and --log-format."""
+    """Return a decorator that adds the options --config, as `path`, and --log-format.
+
+    file  describes the file in the help of --config
+    """
     config = click.option(
         "--config",
         "path",
@@ -36,26 +39,26 @@ def service_options(file: str = "TOML file") -> Callable[[_C], _C]:
 
 
 def exit_with(work: Callable[[], int], log_format: logs.LogFormat) -> NoReturn:
-    """End the process with what `work` returns, or with the code of the StreamAppleError that it raises."""
+    """End the process with the code that `work` returns, or with that of the StreamAppleError that it raises."""
     logs.configure(log_format, conceal=conceal)
     logs.catch_crashes()
     try:
         sys.exit(work())
     except StreamAppleError as error:
         if logs.is_human(log_format):
-            raise  # the command line says it, as it does for every command
-        # Whoever reads JSON gets the last words in JSON too.
+            raise  # `cli` prints the error, as for every command
+        # A reader of JSON gets the last line in JSON, too.
         _log.error("failed", error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
         cli.leave(error.exit_code)
 
 
 def end_at_once() -> NoReturn:
-    """Exit at once, there being nothing to finish yet: a supervisor may stop a worker that still compiles."""
-    # As safe as a crash. An exception raised here would come up in the middle of whatever is being made, and a
-    # constructor in C, such as that of a Kafka client, turns it into an error of its own.
+    """Exit at once, as there is nothing to finish yet: a supervisor may stop a worker that still compiles."""
+    # This is as safe as a crash. An exception would be raised in the middle of other code, and a constructor in C, such
+    # as that of a Kafka client, would turn it into another error.
     os._exit(0)
 
 
 def log_request(first: signal.Signals) -> None:
-    """Say that the process was asked to stop."""
+    """Log that the process was asked to stop, and by which signal."""
     _log.info("stop_requested", signal=first.name)

@@ -1,4 +1,4 @@
-"""`stream-apple study`: the paper's whole study, on a folder of files."""
+"""`stream-apple study`: compares all methods on a folder of data sets."""
 
 import os
 import sys
@@ -28,11 +28,11 @@ from stream_apple.study.runs.journal import Journal
 from stream_apple.study.settings import ALPHAS, GRID, StudySettings
 
 EXPANSION = "expansion"
-_PACE_OVER_S = 600.0  # runs differ in length: the time left is told by the pace of so long
+_PACE_OVER_S = 600.0  # the time left is estimated from the pace of so many seconds, as runs differ in length
 
 
 class _StudyPaths(NamedTuple):
-    """The options on what is read, where results go, and how much of the machine may be used."""
+    """The options that say which files are read, where results go, and how many processes may run."""
 
     folder: Path
     manifest: Path | None
@@ -61,7 +61,7 @@ def _methods(context: click.Context, parameter: click.Parameter, text: str | Non
             f"expected Vowpal Wabbit to be installed for {', '.join(asked)}, found none: "
             "pip install 'stream-apple[study]'"
         )
-    # In the table's order: baselines first, in every table and figure.
+    # All tables and figures have the order of METHODS, with the baselines first.
     return tuple(name for name in METHODS if name in names)
 
 
@@ -116,7 +116,7 @@ _EPILOG = "\b\n" + "\n".join(
     f"[default: {', '.join(n for n, m in METHODS.items() if m.default)}]",
 )  # fmt: skip
 @click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many random splits.")
-@click.option("--rows", type=click.IntRange(10), default=50_000, show_default=True, help="At most so many of a set.")
+@click.option("--rows", type=click.IntRange(10), default=50_000, show_default=True, help="Most rows of a set.")
 @click.option(
     "--rates", callback=_rates, default="tuned", show_default=True, metavar="tuned|default|NUMBERS",
     help="Learning rates to choose from.",
@@ -127,16 +127,18 @@ _EPILOG = "\b\n" + "\n".join(
 )  # fmt: skip
 @click.option(
     "--epochs", callback=_epochs, default="6", show_default=True, metavar="NUMBERS",
-    help="How many equal epochs; the first is that of the tables.",
+    help="Numbers of equal epochs to compare; the tables show the first.",
 )  # fmt: skip
-@click.option("--bits", type=click.IntRange(BITS.low, BITS.high), help="Of all tables.  [default: 18, cubic 24]")
 @click.option(
-    "--loss", type=click.Choice(get_args(Loss)), default=Options.loss, show_default=True, help="What is minimised."
+    "--bits", type=click.IntRange(BITS.low, BITS.high), help="Bits of all weight tables.  [default: 18, cubic 24]"
+)
+@click.option(
+    "--loss", type=click.Choice(get_args(Loss)), default=Options.loss, show_default=True, help="The loss to minimise."
 )
 @click.option("--timing/--no-timing", default=True, show_default=True, help="Measure seconds, one run at a time.")
-@click.option("--manifest", type=_FILE, help="Of the data sets.  [default: manifest.toml in DIR]")
-@click.option("--paper", type=_FILE, help="The paper's results, to be shown beside.")
-@click.option("--sets", callback=_words, metavar="NAMES", help="Only these, with commas between.")
+@click.option("--manifest", type=_FILE, help="Description of the data sets.  [default: manifest.toml in DIR]")
+@click.option("--paper", type=_FILE, help="The paper's results, to show beside these.")
+@click.option("--sets", callback=_words, metavar="NAMES", help="Only these data sets, with commas between.")
 @click.option(
     "--out", type=OutputFolder(), default=Path("study"), show_default=True,
     help="Folder for runs, tables and figures.",
@@ -157,7 +159,7 @@ def command(context: click.Context, experiment: str, paths: _StudyPaths, setting
         _refuse_options_of_the_expansion(context, experiment)
         _experiment(experiment, paths, settings)
         return
-    # Whatever can be wrong is found before hours of learning.
+    # All faults are found before hours of learning.
     found = find_data_sets(paths.folder, paths.manifest)
     data_sets = _wanted(found, paths.sets)
     paper = {} if paths.paper is None else read_paper(paths.paper)
@@ -177,7 +179,7 @@ def command(context: click.Context, experiment: str, paths: _StudyPaths, setting
 
 
 def _refuse_options_of_the_expansion(context: click.Context, experiment: str) -> None:
-    """Raise click.UsageError for an option that was given, and that the experiment does not use."""
+    """Raise click.UsageError for a given option that the experiment does not use."""
     for parameter in context.command.get_params(context):
         name = parameter.name or ""
         if name in _COMMON or context.get_parameter_source(name) in {None, click.core.ParameterSource.DEFAULT}:
@@ -243,7 +245,7 @@ def _run(
 
 
 def _wanted(found: FoundSets, names: tuple[str, ...] | None) -> list[DataSet]:
-    """Return the sets of these names, or all that are there; ConfigurationError for a name that is not there."""
+    """Return the sets of these names, or all if `names` is None; ConfigurationError for an unknown name."""
     known = {data_set.name: data_set for data_set in found.sets}
     if unknown := [name for name in names or () if name not in known]:
         raise ConfigurationError(f"--sets: expected some of {', '.join(known)}, found {', '.join(unknown)}")
@@ -251,7 +253,7 @@ def _wanted(found: FoundSets, names: tuple[str, ...] | None) -> list[DataSet]:
 
 
 def _absent(found: FoundSets, folder: Path) -> list[str]:
-    """Return a note that names the sets that the manifest describes and the folder lacks; none if there are none."""
+    """Return a note that names the sets which the manifest describes and the folder lacks; no note if there is none."""
     if not found.absent:
         return []
     names = ", ".join(found.absent)
@@ -259,7 +261,7 @@ def _absent(found: FoundSets, folder: Path) -> list[str]:
 
 
 def _tell(notes: list[str]) -> None:
-    """Print what the report will say above its tables, before hours of learning."""
+    """Print the notes that the report will have above its tables, before hours of learning."""
     for note in notes:
         say(f"note: {note}", err=True)
 

@@ -1,4 +1,4 @@
-"""`stream-apple tail`: predictions and dead letters, as any reader of the topics would find them."""
+"""`stream-apple tail`: shows predictions and dead letters, as any reader of the topics would find them."""
 
 import json
 import shutil
@@ -55,13 +55,13 @@ def _start(_context: click.Context, _parameter: click.Parameter, text: str | Non
     "start",
     callback=_start,
     metavar="beginning|end|OFFSET",
-    help="Where to begin; an OFFSET is one of the topic itself, with --only and one --partition.  "
+    help="Where to begin. OFFSET is an offset of the topic itself, and needs --only and one --partition.  "
     "[default: with the newest]",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help=f"So many messages at most.  [default: the newest {_NEWEST}; with --from, no limit]",
+    help=f"Show at most so many messages.  [default: the newest {_NEWEST}; with --from, no limit]",
 )
 @click.option("--follow", is_flag=True, help="Go on with what is published from now on, until stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print each message as one line of JSON.")
@@ -77,10 +77,10 @@ def command(
 ) -> None:
     """Show the predictions and dead letters that workers have published: the newest, or all from somewhere on.
 
-    Only what is committed is shown (`isolation.level=read_committed`), in the order of each partition; the newest of
-    several partitions in that of their times. An example is partition@offset of the examples topic, and a time its
-    own; of a model's fingerprint the first digits are shown, and its group where that is another one. The first SIGINT
-    or SIGTERM ends it.
+    Only committed messages are shown (`isolation.level=read_committed`), in the order of each partition; the newest of
+    several partitions in the order of their times. An example is shown as partition@offset of the examples topic, with
+    its own time; a model by the first digits of its fingerprint, and by its group if that is another one. The first
+    SIGINT or SIGTERM ends the command.
     """
     if isinstance(start, int) and (only is None or len(partitions) != 1):
         raise click.UsageError("--from OFFSET is of one log: name it with --only and one --partition")
@@ -102,12 +102,12 @@ def command(
 
 
 def _write_json(messages: list[PublishedMessage]) -> None:
-    # JSON in ASCII: what is no plain letter is an escape.
+    # The JSON is ASCII: other characters are escaped.
     say("\n".join(json.dumps(message.facts()) for message in messages))
 
 
 def _table_of(examples: str, group: str) -> Callable[[list[PublishedMessage]], None]:
-    """Return a function that prints rows, below a header before the first; `examples` and `group` are not repeated."""
+    """Return a function that prints rows, with a header before the first; rows don't name `examples` and `group`."""
     width = shutil.get_terminal_size((_WITHOUT_A_TERMINAL, 0)).columns if sys.stdout.isatty() else _WITHOUT_A_TERMINAL
     header = [_HEADER]
 
@@ -136,7 +136,7 @@ def _row(message: PublishedMessage, examples: str, group: str, width: int) -> st
 
 
 def _example(message: PublishedMessage, examples: str) -> str:
-    """Return partition and offset, with the topic if it is another one; the message's own address if it tells none."""
+    """Return partition and offset, with the topic if it is not `examples`; the message's own if it names no example."""
     topic, partition, offset = message.example or message.place
     place = f"{partition}@{offset}"
     if message.example is None or topic != examples:
@@ -145,7 +145,7 @@ def _example(message: PublishedMessage, examples: str) -> str:
 
 
 def _time(timestamp_ms: int | None) -> str:
-    """Return a time as people read it; the number itself where the calendar has no such day."""
+    """Return a time in UTC, to the millisecond; the number itself if the calendar has no such day."""
     if timestamp_ms is None:
         return "-"
     try:

@@ -42,17 +42,17 @@ from stream_apple.errors import ConfigurationError
     default=None,
     metavar="DURATION",
     help="How long a record stays, by its own timestamp; the examples topic refuses one older than half of that. "
-    "`forever` for histories: nothing is deleted or refused.  "
-    f"[default: {format_duration(RETENTION_MS)} for what is created, and what existing topics have]",
+    "With `forever`, for histories, nothing is deleted or refused.  "
+    f"[default: {format_duration(RETENTION_MS)} for new topics, unchanged for existing ones]",
 )
 @click.option(
     "--alter",
     "altering",
     is_flag=True,
-    help="Change existing topics, too: what is given here, and what is needed. Partitions are added, never taken away; "
-    "a cleanup.policy and replicas are left as they are.",
+    help="Change existing topics, too, to these options and to what is needed. Partitions are added, never removed; "
+    "a cleanup.policy and replicas are never changed.",
 )
-@click.option("--dry-run", is_flag=True, help="Let the broker check what would be done, do nothing.")
+@click.option("--dry-run", is_flag=True, help="Let the broker check what would be done, but do nothing.")
 def command(
     path: Path | None,
     partitions: int | None,
@@ -64,9 +64,9 @@ def command(
 ) -> None:
     """Create the topics, or compare existing ones with what is needed, and with the options that are given.
 
-    Four topics, a fifth of one partition where `merge.mode` is on, and three more where there is a section [join].
+    There are four topics, a fifth of one partition if `merge.mode` is on, and three more with a section [join].
 
-    Existing topics are altered only with --alter. Exits with 78 if one differs; then nothing is done at all.
+    Existing topics are altered only with --alter. Exits with 78 if one differs, without doing anything.
     """
     config = load(path)
 
@@ -97,7 +97,7 @@ def command(
 
 
 def _advice(different: list[Difference], *, altering: bool) -> str:
-    """Return advice on what can be done about the differences."""
+    """Return a sentence that says what can be done about the differences."""
     stuck = sorted({each.property for each in different if not each.alterable()})
     if not stuck:
         return "nothing was done; with --alter the same command changes what is found to what is expected"

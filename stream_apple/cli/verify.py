@@ -1,4 +1,4 @@
-"""`stream-apple verify`: learn again what is in the log, and compare with what was published."""
+"""`stream-apple verify`: learns the log again, and compares the result with what was published."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ from stream_apple.stream.verification.partition_report import Published, Report,
 @click.option(
     "--allow-unproved",
     is_flag=True,
-    help="Exit with 0 in spite of answers that can't be proved, if any of those in question could.",
+    help="Exit with 0 in spite of answers that can't be proved, if at least one answer could be.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -53,20 +53,21 @@ def command(
 ) -> None:
     """Learn again what is in the log, and compare it with what was published.
 
-    Every example needs one prediction, or one dead letter, byte for byte that of a model that was never interrupted,
-    and the newest snapshot must be this model's state. Nothing else may be where readers would take it for an answer:
-    no second one of any model, none without an example, none in another partition, nothing unreadable.
+    Every example needs one prediction, or one dead letter, equal byte for byte to that of a model that was never
+    interrupted, and the newest snapshot must be this model's state. The topics may hold nothing else that readers would
+    take for an answer: no second answer of any model, none without an example or in another partition, and nothing
+    unreadable.
 
-    Reads the topics and the committed offsets; workers may go on. A partition whose first records are gone is learned
-    from its newest snapshot on.
+    It only reads the topics and the committed offsets; workers may go on. A partition whose first records are gone is
+    learned from its newest snapshot on.
 
-    Where models are merged, each partition goes through the ends of rounds as is recorded that it did. If all are
-    verified, they are learned at once, with memory for a model of each, and every merged model is made again.
+    Where models are merged, each partition passes the ends of rounds as recorded. If all partitions are verified, they
+    are learned at the same time, with memory for a model of each, and every merged model is made again.
 
-    Exits with 0 if every answer to the examples in question was compared, and is as it must be; with 74 if there are
-    faults; else with 76 if answers could not be proved, because examples, answers, or what was merged are gone: the
-    report says how many, in which partitions, and why. Retention does that in the ordinary course: --allow-unproved
-    is for whoever verifies such a topic every night.
+    Exits with 0 if every answer to the chosen examples was compared and is right; with 74 if there are faults; else
+    with 76 if answers could not be proved, because examples, answers or merged models are gone: the report says how
+    many, in which partitions, and why. Retention regularly causes that: --allow-unproved is for topics that are
+    verified again and again.
     """
     if to is not None and len(partitions) != 1:
         raise click.UsageError("--to is an offset of one partition: name it with one --partition")
@@ -171,7 +172,7 @@ def _snapshot(report: Report) -> str:
 
 
 def _remarks(console: Console, report: Report) -> None:
-    """Print what the table has no room for, a line each."""
+    """Print a line for each fact that the table has no room for."""
 
     def tell(text: str) -> None:
         console.print(f"partition {report.partition}: {text}", markup=False, soft_wrap=True)

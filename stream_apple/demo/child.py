@@ -18,7 +18,7 @@ _LAST_LINES = 15
 
 
 class ChildEndedError(Exception):
-    """A process has ended before it was told to, or not well; `exit_code` is its own."""
+    """A process has ended too early, or with an error; `exit_code` is the process's."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class Child:
             raise self._ended(code)
 
     def port(self) -> int | None:
-        """The port that it listens on, or None while it is starting."""
+        """Return the port that the process listens on; None while it is starting."""
         for line in self._log.read_text(encoding="utf-8").splitlines():
             if line.startswith("{") and line.endswith("}"):
                 event = json.loads(line)

@@ -39,7 +39,7 @@ class PredictionReader:
 
     @property
     def answered(self) -> int:
-        """How many different examples have a prediction."""
+        """Return how many different examples have a prediction."""
         return len(self._answered)
 
     def read(self) -> int:
@@ -56,7 +56,7 @@ class PredictionReader:
         return len(messages)
 
     def read_to_end(self) -> None:
-        """Take in all that is in the topic now. BrokerError if that takes too long."""
+        """Take in all messages that are in the topic now; BrokerError if that takes too long."""
         deadline = time.monotonic() + _DRAIN_S
         while self._behind():
             self.read()

@@ -14,19 +14,19 @@ _WIDEST = 100
 
 
 class Watchable(Protocol):
-    """What a screen itself must know of how a run stands: see `View`."""
+    """The part of a run's state that every screen needs, see `View`."""
 
     @property
     def doing(self) -> str:
-        """What is done, in a few words."""
+        """Return what is being done, in a few words."""
 
     @property
     def answered(self) -> int:
-        """How much has been answered."""
+        """Return how many examples or requests have been answered."""
 
     @property
     def address(self) -> str:
-        """Of the worker's HTTP server, empty while it is starting."""
+        """Return the address of the worker's HTTP server, empty while it is starting."""
 
 
 SomeView = TypeVar("SomeView", bound=Watchable)

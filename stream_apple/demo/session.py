@@ -26,7 +26,7 @@ from stream_apple.demo.state import CurvePoint, DemoReport, DemoResult, View
 from stream_apple.demo.viewer import Viewer
 
 DAYS = 8
-"""Simulated, one epoch each; the last one does not end, because no later example ends it."""
+"""How many days are simulated, one epoch each; the last epoch does not end, as no later example ends it."""
 PER_SECOND = 12_000
 SEED = 7
 

@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 
 class Viewer(Protocol):
-    """The person who looks at the status page, or nobody."""
+    """Stands for the person who looks at the status page, if there is one."""
 
     def show_page(self, address: str) -> None:
         """Show the page, which is there from now on."""
@@ -20,7 +20,7 @@ class Viewer(Protocol):
 
 
 class NullViewer:
-    """No viewer: the output goes to a file or to another program."""
+    """Stands for no viewer, as the output goes to a file or to another program."""
 
     def show_page(self, address: str) -> None:
         """Do nothing: there is nobody to show the page to."""

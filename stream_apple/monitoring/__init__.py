@@ -1,1 +1,1 @@
-"""What an operator sees of a worker: metrics, health, progress of recoveries, and views of models."""
+"""All that an operator sees of a worker: metrics, health, progress of recoveries, and views of models."""

@@ -1,6 +1,6 @@
-"""How far partitions are behind, and for how long: while they recover, and while they work off what waits for them.
+"""Estimates how far partitions are behind, and for how long: while they recover, and while they work off a backlog.
 
-For metrics and probes. An estimate is of the pace of the last minute; it is for people, and decides nothing.
+Metrics and probes show this. Estimates are from the pace of the last minute; they are for people, and decide nothing.
 """
 
 import math
@@ -11,21 +11,21 @@ from typing import NamedTuple
 from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
 
 PACE_S = 60.0
-"""A pace is the mean of so long: records come and are committed in gusts."""
+"""A pace is the mean of so many seconds, as records come and are committed in bursts."""
 BEHIND_S, LEVEL_S = 10.0, 2.0
-"""Who has more to do than so many seconds' work is behind, until it is less than so many."""
-_LOOKS = 3  # in a row that say so: a gust that is worked off at once is none
-_TREND_S = 3.0  # since there was most to do: before, nothing is said of the end
+"""A partition with more than BEHIND_S seconds of work is behind, until it has less than LEVEL_S."""
+_LOOKS = 3  # so many looks in a row must show that: a burst that is worked off at once does not count
+_TREND_S = 3.0  # seconds after the longest backlog before the end is estimated
 _ENDLESS_S = 10.0
 
 
 class CatchingUp(NamedTuple):
     """A partition, or several, that work off a backlog.
 
-    records             that wait
-    records_per_second  that are processed, the mean of the last minute
-    seconds_left        until it is done, at the present pace; NaN while that is not known
-    endless             whether no end is to be seen, because as much comes as is worked off, or more
+    records             how many wait
+    records_per_second  how many are processed, in the mean of the last minute
+    seconds_left        until the backlog is worked off, at the present pace; NaN while that is not known
+    endless             whether no end is in sight, as at least as many records come as are processed
     """
 
     records: float
@@ -44,9 +44,9 @@ class CatchingUp(NamedTuple):
 
 
 def together(parts: Iterable[CatchingUp]) -> CatchingUp | None:
-    """What a worker has before it whose partitions are so far behind; None if none is.
+    """Return the backlog of a worker whose partitions have these backlogs; None if there is none.
 
-    They go on side by side, so it takes as long as the slowest; as long as that is not known of one, nothing is said.
+    Partitions go on side by side, so it takes as long as the slowest; the time is NaN while it is not known of one.
     """
     found = list(parts)
     if not found:
@@ -66,9 +66,9 @@ class _Look(NamedTuple):
 
 
 class Pace:
-    """How fast one partition goes, and so whether it is behind; looked at about once a second.
+    """Measures how fast one partition goes, and so whether it is behind, about once a second.
 
-    behind  None while it is not
+    behind  its backlog; None while it is not behind
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Pace:
         self._late = 0
 
     def look(self, at: float, offset: int, backlog: int, left: RecoveryLeft, *, recovering: bool) -> None:
-        """The model stands at `offset` at `at` monotonic seconds, with so many records behind it, -1 if not known."""
+        """Take in that the model stands at `offset` at `at` monotonic seconds, with this backlog, -1 if not known."""
         if self._looks and offset < self._looks[-1].offset:
             self._looks.clear()  # it has gone back to its snapshot
         self._looks.append(_Look(at, offset, max(backlog, 0)))
@@ -97,7 +97,7 @@ class Pace:
             self.behind = self._estimate(last)
 
     def _speed(self, seconds: float = PACE_S) -> float:
-        """Records a second of the last so many seconds; 0 before the second look."""
+        """Return the records per second in the last `seconds`; 0 before the second look."""
         last = self._looks[-1]
         first = next(look for look in self._looks if last.at - look.at <= seconds)
         return (last.offset - first.offset) / (last.at - first.at) if last.at > first.at else 0.0

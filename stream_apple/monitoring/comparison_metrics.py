@@ -41,7 +41,7 @@ class ComparisonMetrics:
             self._gauges[f"comparison_{name}_ratio"].set(math.nan)
 
     def tell(self, standing: LossStanding, waiting: dict[str, int]) -> None:
-        """Set all metrics by how the comparison stands; `waiting` is by side."""
+        """Set all metrics from the standing of the comparison; `waiting` is by side."""
         self._gauges["comparison_pairs"].set(standing.pairs)
         self._gauges["comparison_loss"].labels("champion").set(standing.champion_loss)
         self._gauges["comparison_loss"].labels("challenger").set(standing.challenger_loss)

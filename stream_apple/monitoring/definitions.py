@@ -1,7 +1,7 @@
-"""The table of all metrics: name, kind, help and labels. What keeps them up to date is `metrics.py`.
+"""The table of all metrics: name, kind, help and labels. `metrics.py` keeps them up to date.
 
-Two kinds of numbers. Counters (`_total`) and histograms are about this process and start at zero with it. Gauges
-with a partition are about its model; they survive a restart, because the model does. They disappear when the
+There are two kinds of numbers. Counters (`_total`) and histograms are about this process and start at zero with it.
+Gauges with a partition are about its model; they survive a restart, because the model does. They disappear when the
 partition goes to another worker, so that a sum over workers counts each partition once.
 """
 
@@ -14,7 +14,7 @@ PREFIX = "stream_apple_"
 
 
 class Metric(NamedTuple):
-    """One row of the table. The unit is the last word of the name, `_total` aside."""
+    """One row of the table. The unit is the last word of the name, except for `_total`."""
 
     name: str
     kind: type[Counter] | type[Gauge] | type[Histogram]

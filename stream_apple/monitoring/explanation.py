@@ -1,11 +1,11 @@
 """Why a row has its score: how much each feature, and each product of features, adds to it, by name.
 
-A score is told as a sum. Its terms are in a stated order, the largest in size first; whoever adds them one after
-another in float64, from 0.0 on, has the score to the last bit.
+A score is given as a sum. Its terms are in a fixed order, the largest in size first; added one after another in
+float64, from 0.0 on, they give the score to the last bit.
 
-Of a mixture a weight is the sum of the predictors' weights, each times the predictor's share in what is published. That
-is so to first order: scores are held within bounds, and shares mix probabilities or losses, not scores. What is left
-is one term, REST.
+With a mixture, a weight is the sum of the predictors' weights, each times the predictor's share in the published score.
+This holds to first order: scores are bounded, and shares mix probabilities or losses, not scores. The remainder is one
+term, REST.
 
 A model of classes has a score for each class: the logarithm of its probability, less the mean of these logarithms. So
 what all classes have in common is left out, which changes no probability: softmax of the scores gives them back.
@@ -30,9 +30,9 @@ from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
 
 CONSTANT = "(constant)"
 REST = "(rest)"
-"""What no feature has: the score is within bounds, and what is published of a mixture is not quite its weighted sum."""
+"""The remainder that no feature explains: scores are bounded, and a mixture is not quite the weighted sum of scores."""
 ROUNDING = "(rounding)"
-"""What is left when REST, which is rounded itself, has been added: there only if the sum would not be exact."""
+"""The remainder after REST, which is itself rounded; it is there only if the sum would not be exact without it."""
 
 _CLASS_BLOCKS = {"linear": BLOCK_OF_LINEAR_WEIGHTS, "average": BLOCK_OF_AVERAGES, "apple": BLOCK_OF_WEIGHTS}
 """Predictor of a mixture of classes -> its block of a row of `class_weights`, in the order of the shares."""
@@ -41,12 +41,12 @@ _CLASS_BLOCKS = {"linear": BLOCK_OF_LINEAR_WEIGHTS, "average": BLOCK_OF_AVERAGES
 class Contribution(NamedTuple):
     """Says what one feature adds to a score.
 
-    name    of the feature, or of the product; CONSTANT, REST, or ROUNDING
-    value   of the feature in the row
-    weight  by which the score changes for each unit of the value
-    amount  weight times value; of all contributions they sum to the score
+    name        of the feature, or of the product; CONSTANT, REST, or ROUNDING
+    value       of the feature in the row
+    weight      by which the score changes for each unit of the value
+    amount      weight times value; the amounts of all contributions sum to the score
     predictors  what it adds to the score of each predictor of the mixture, in the order of `Explanation.predictors`;
-                empty where there is one predictor, and of REST and ROUNDING
+                empty if there is one predictor, and for REST and ROUNDING
     """
 
     name: str
@@ -59,8 +59,8 @@ class Contribution(NamedTuple):
 class Predictor(NamedTuple):
     """Describes one of the predictors that are mixed.
 
-    share  how much of its score is in what is published, to first order; the shares need not sum to 1
-    score  what all features add to it, before it is held within bounds
+    share  of its score in the published one, to first order; the shares need not sum to 1
+    score  the sum of all features, before it is bounded
     """
 
     name: str
@@ -71,10 +71,10 @@ class Predictor(NamedTuple):
 class Explanation(NamedTuple):
     """Holds one score as a sum.
 
-    score          what the contributions sum to, added one after another in their order
-    contributions  the largest in size first; then REST, and ROUNDING if it is there
-    predictors     of a mixture; empty where there is one predictor
-    label          the class that has this score; None where there is one score
+    score          the sum of the contributions, added one after another in their order
+    contributions  the largest in size first; then REST, and ROUNDING if it is needed
+    predictors     of a mixture; empty if there is one predictor
+    label          the class that has this score; None if there is one score
     """
 
     score: float
@@ -89,7 +89,7 @@ class Explanation(NamedTuple):
 
 
 def total_of(contributions: Sequence[Contribution]) -> float:
-    """Return the sum of the contributions in the stated order: one after another, in float64, from 0.0 on."""
+    """Return the sum of the contributions, added one after another in float64, from 0.0 on."""
     total = 0.0
     for each in contributions:  # `sum` compensates what is rounded, from Python 3.12 on
         total += each.amount
@@ -97,7 +97,7 @@ def total_of(contributions: Sequence[Contribution]) -> float:
 
 
 def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explanation]:
-    """Return the score of a batch's only row as a sum; of a model of classes, the score of each class in its order."""
+    """Return the score of a batch's only row as a sum; with classes, the score of each class, in their order."""
     places, values, score = learner.active_features(batch, 0)
     table, options = learner.settled_table(), learner.options
     constant = len(table.slots) - 1
@@ -116,7 +116,7 @@ def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explana
             for label, centred in enumerate((logs - logs.mean()).tolist())
         ]
     shares, weights = _weights(learner, table, places)
-    # Of labels that are amounts kernels know units alone, whose mean is the score where nothing has been learned.
+    # Kernels have labels that are amounts in units; their centre is the score if nothing has been learned.
     centre = np.where(places == constant, learner.units.centre, 0.0)
     return [_explained(named, values, shares, learner.units.width * weights, score, None, centre)]
 
@@ -124,8 +124,8 @@ def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explana
 def explain_row(learner: Learner, names: Names, batch: Batch, label: int | None = None) -> list[Contribution]:
     """Return the contributions to the score of a batch's only row, the largest in size first, and REST last.
 
-    label  the class whose score it is; None: that of the most probable one. ValueError for what is none of the model's
-           classes, or of a model that has one score.
+    label  the class whose score it is; None: the most probable one. ValueError if the model has no such class, or only
+           one score.
     """
     classes = learner.options.classes
     if label is not None and not (classes and 0 <= label < classes):
@@ -136,7 +136,7 @@ def explain_row(learner: Learner, names: Names, batch: Batch, label: int | None 
 
 
 def of_highest_score(explanations: Sequence[Explanation]) -> Explanation:
-    """Return the explanation of the highest score, the first of equals."""
+    """Return the explanation of the highest score, the first one among equals."""
     return max(explanations, key=lambda each: each.score)
 
 
@@ -176,7 +176,7 @@ def _explained(
 
 
 def _summing_to(score: float, named: list[Contribution]) -> list[Contribution]:
-    """Return the contributions with what is left behind them, so that `total_of` is the score to the bit."""
+    """Return the contributions followed by the remainder, so that `total_of` is the score to the bit."""
     total = total_of(named)
     rest = score - total
     found = [*named, Contribution(REST, 1.0, rest, rest)]
@@ -191,7 +191,7 @@ def _class_weights(
 ) -> tuple[dict[str, float], NDArray[np.float64]]:
     """Return predictor -> share, and the weights float64[predictors, n, classes] of each slot, less their class means.
 
-    To first order the logarithm of a mixture of probabilities is that of its parts, each by its share.
+    To first order the logarithm of a mixture of probabilities is the mean of its parts' logarithms, by their shares.
     """
     k, rows = learner.options.classes, table.class_weights[places]
     shares = {"apple": 1.0}

@@ -1,4 +1,4 @@
-"""The gauges of one partition, which appear as it comes and go with it."""
+"""The gauges of one partition, which appear when it is assigned and disappear when it leaves."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 class GaugeSeries:
-    """Sets gauges whose first label is one partition's number, and takes away those that it has set.
+    """Sets gauges whose first label is one partition's number, and removes those that it has set.
 
-    To look for them among those of all partitions would make a rebalance the longer, the square of their number.
+    It remembers them: searching the gauges of all partitions would take a rebalance the square of their number.
     """
 
     def __init__(self, metrics: Mapping[str, Any], label: str) -> None:
@@ -27,12 +27,12 @@ class GaugeSeries:
         series.set(value)
 
     def remove(self, name: str, *labels: str) -> None:
-        """Show that series no more; no effect if it is not shown."""
+        """Remove that series; no effect if it is not shown."""
         if self._set.pop((name, *labels), None) is not None:
             self._metrics[name].remove(self._label, *labels)
 
     def clear(self) -> None:
-        """Show none of them any more."""
+        """Remove all series of the partition."""
         for name, *labels in self._set:
             self._metrics[name].remove(self._label, *labels)
         self._set.clear()

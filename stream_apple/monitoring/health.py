@@ -1,6 +1,6 @@
-"""Whether this process should be restarted, and whether it is doing its work: truths, no sockets.
+"""Decides whether this process should be restarted, and whether it is doing its work; the HTTP server asks.
 
-Written by the loop's thread, read by the server's threads: each field is replaced whole, never changed in place.
+The loop's thread writes, and the server's threads read: so each field is replaced as a whole, never changed in place.
 """
 
 import time
@@ -11,34 +11,34 @@ from stream_apple.monitoring.catching_up import CatchingUp
 from stream_apple.stream.partitions.partition import State
 
 STUCK_AFTER_S = 180.0
-"""Longer than the longest wait that the broker port may make (two deadlines of 60 s in one iteration)."""
+"""It is longer than the longest wait in the broker port (two deadlines of 60 s in one iteration)."""
 LATE_AFTER_S = 10.0
-"""A loop that has not turned for so long answers nobody; what it knew of its partitions then may be past."""
+"""A loop that has not iterated for so long is not ready, as its partitions' states may have changed."""
 
 
 class OwnedPartition(Protocol):
-    """What there is to know of a partition that a loop owns."""
+    """A partition that a loop owns, as far as health needs it."""
 
     @property
     def number(self) -> int:
-        """Return its number."""
+        """Return the partition's number."""
         ...
 
     @property
     def state(self) -> State:
-        """Return where it stands in its life."""
+        """Return the partition's state."""
         ...
 
 
 class Verdict(NamedTuple):
-    """Holds an answer and the facts it rests on, ready for JSON."""
+    """Holds an answer and the facts behind it, in JSON types."""
 
     good: bool
     facts: dict[str, Any]
 
 
 class Health:
-    """Answers what the probes ask. `now` is monotonic seconds.
+    """Answers the probes; `now` returns monotonic seconds.
 
     Until `watch_brokers` is called, brokers count as reachable, and until `watch_backlog` is, no partition is behind.
     """
@@ -54,34 +54,34 @@ class Health:
         self._partitions: tuple[OwnedPartition, ...] | None = None
 
     def compiled(self) -> None:
-        """The kernels are ready: from now on the loop must iterate."""
+        """Note that the kernels are ready, so that the loop must iterate from now on."""
         self._compiled = True
         self._iterated_at = self._now()
 
     def watch_brokers(self, reachable: Callable[[], bool]) -> None:
-        """Ask this whenever a probe asks: the loop may be waiting for the brokers just then."""
+        """Call `reachable` at each probe, as the loop may be waiting for the brokers at that time."""
         self._reachable = reachable
 
     def watch_backlog(self, behind: Callable[[], CatchingUp | None]) -> None:
-        """Ask this for the backlog that is being worked off, which is told and changes no verdict."""
+        """Call `behind` for the backlog that is being worked off, which is shown and changes no verdict."""
         self._behind = behind
 
     def leave(self) -> None:
-        """The loop ends. Signal handlers may call this, too."""
+        """Note that the loop ends. Signal handlers may call this, too."""
         self._leaving = True
 
     def iterated(self, partitions: Iterable[OwnedPartition] | None, learning_s: float = 0.0) -> None:
-        """An iteration of the loop is over; `partitions` are those we own, None while the group has not said which.
+        """Note that an iteration is over; `partitions` are the process's, None while the group has assigned none.
 
-        learning_s  for so long a thread has been busy with one batch, the longest of all
+        learning_s  seconds for which a thread has been busy with one batch, the longest of all threads
         """
         self._iterated_at = self._now()
         self._learning_s = learning_s
-        # Their states are looked at when somebody asks for them, not in each iteration.
+        # Their states are read at a probe, not in each iteration.
         self._partitions = None if partitions is None else tuple(partitions)
 
     def live(self) -> Verdict:
-        """False if no iteration, or no batch that is being learned, has ended for STUCK_AFTER_S.
+        """Return whether the process works: False if an iteration, or a batch, has lasted for STUCK_AFTER_S.
 
         Compiling counts as alive.
         """
@@ -98,10 +98,10 @@ class Health:
         return Verdict(good, facts)
 
     def ready(self) -> Verdict:
-        """True if compiled, told by the group what we own, live in all of it, and in touch with the brokers.
+        """Return whether the process is ready: compiled, with partitions assigned and all live, and brokers reachable.
 
-        Who was given nothing, there being fewer partitions than workers, is on standby, which is as good as ready: it
-        can do no more, and an update that waited for it would never end. Who works off a backlog is ready, and says so.
+        A worker without partitions, of which there are fewer than workers, is on standby and counts as ready, as a
+        rolling update would otherwise wait for it for ever. A worker with a backlog is ready, and reports the backlog.
         """
         owned, iterated_at = self._partitions, self._iterated_at
         states = None if owned is None else {each.number: each.state.shown for each in owned}

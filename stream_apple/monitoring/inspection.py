@@ -1,7 +1,7 @@
-"""What a model has found, with names: the view of one partition that the status page and `inspect` show.
+"""The view of one partition's model, with names of features, which the status page and `inspect` show.
 
-It may be made of a live model by another thread than the loop's, without a lock: the arrays stay where they are, and a
-number that is a moment older than its neighbour does no harm in a display. The loop pays nothing for being watched.
+Another thread than the loop's may make it of a live model, without a lock: the arrays stay where they are, and it does
+no harm in a display if one number is a moment older than another. So being watched costs the loop nothing.
 """
 
 import math
@@ -45,9 +45,9 @@ class Degree(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """How full the table is, and what that has cost; the numbers are since the model's start.
+    """Says how full the table is, and how many monomials that has cost since the model's start.
 
-    nonzero  of the monomials in `occupied`, those of a weight other than 0: l1 may have drawn it there
+    nonzero  how many monomials in `occupied` have a weight other than 0, which l1 may have made 0
     """
 
     slots: int
@@ -62,8 +62,8 @@ class ModelState(NamedTuple):
     """Says which model it is, and how far it has come.
 
     at        the first offset that it has not learned
-    epoch     number of the current one, -1 before the first record
-    digest    of the model when `ended_epoch` had ended, empty before
+    epoch     number of the current epoch, -1 before the first record
+    digest    of the learner at the end of `ended_epoch`, empty before the first end
     snapshot  the newest committed one that is known
     """
 
@@ -80,14 +80,14 @@ class ModelState(NamedTuple):
 class LearningView(NamedTuple):
     """Says what the model has learned from, and how well.
 
-    losses    by span: start, epoch, last_epoch, recent
-    quality   AUC and calibration, by span and predictor
-    asked     what became of the scores of examples that came without a label
-    mixture   of what its predictions are mixed
-    trust     how far naive Bayes is believed, from which scores start; None if they start at 0
-    constant  weight of the constant
-    discretised  how many features are cut into intervals, or have splines, by now
-    classes   the most frequent ones, where labels are classes
+    losses       by span: start, epoch, last_epoch, recent
+    quality      AUC and calibration, by span and predictor
+    asked        what became of the scores of examples that came without a label
+    mixture      how its predictions are mixed
+    trust        the factor of naive Bayes, from which scores start; None if they start at 0
+    constant     weight of the constant
+    discretised  how many features are cut into intervals, or have splines, so far
+    classes      the most frequent ones, if labels are classes
     """
 
     options: dict[str, Any]
@@ -106,14 +106,14 @@ class LearningView(NamedTuple):
 
 
 class MonomialsView(NamedTuple):
-    """What it has found: the heaviest monomials, products and parents.
+    """Holds what the model has found: the heaviest monomials, products and parents.
 
-    parents  the ones with most gain, out of `parents_examined`
+    parents  those with the largest gain, out of `parents_examined`
     named    share of the factors of the heaviest ones whose names are known, from 0 to 1
-    tuples   with method tuples
-    cuts     of these features, those whose intervals or hats say most
-    refits   when cuts were made, if they are made again and again
-    shared   whether weights are of all features of equal hash: then none has a name
+    tuples   of attributes; None unless the method is tuples
+    cuts     of the features whose intervals or hats are the most salient
+    refits   when cuts were made, if they are made repeatedly
+    shared   whether features of equal hash share their weights, so that none has a name
     """
 
     degrees: tuple[Degree, ...]
@@ -129,7 +129,7 @@ class MonomialsView(NamedTuple):
 
 
 class ModelView(NamedTuple):
-    """One partition's model. `seconds`: how long it took to look at it."""
+    """The view of one partition's model; making it took `seconds`."""
 
     state: ModelState
     learning: LearningView
@@ -137,7 +137,7 @@ class ModelView(NamedTuple):
     seconds: float
 
     def facts(self, top: int) -> dict[str, Any]:
-        """All of it in one JSON object, with at most `top` monomials, products and parents."""
+        """Return the view as one JSON object, with at most `top` monomials, products and parents."""
         found = self.monomials
         cut = found._replace(
             top=found.top[:top], products=found.products[:top], parents=found.parents[:top], cuts=found.cuts[:top]
@@ -150,7 +150,7 @@ class ModelView(NamedTuple):
 
 
 def view_model(model: PartitionModel, names: Names, top: int, snapshot: SnapshotPointer | None = None) -> ModelView:
-    """The view of `model` now, with its `top` heaviest monomials, products and parents."""
+    """Return the view of `model` now, with its `top` heaviest monomials, products and parents."""
     began = time.perf_counter()
     learner = model.learner
     table = learner.settled_table()
@@ -219,7 +219,7 @@ def view_monomials(learner: Learner, table: Table, names: Names, top: int) -> Mo
 
 
 def plain(item: object) -> Any:  # noqa: ANN401  JSON has many types
-    """Named tuples as objects, and numbers that JSON does not have as null."""
+    """Return `item` in JSON types: named tuples as objects, and numbers that JSON does not have as null."""
     if isinstance(item, tuple) and hasattr(item, "_asdict"):
         return {name: plain(value) for name, value in item._asdict().items()}
     if isinstance(item, dict):
@@ -232,7 +232,7 @@ def plain(item: object) -> Any:  # noqa: ANN401  JSON has many types
 
 
 def _heaviest(salience: NDArray[np.float32], top: int) -> list[int]:
-    """Slots of the `top` largest saliences above 0, the largest first, of equals the lower slot."""
+    """Return the slots of the `top` largest saliences above 0, the largest first, and of equals the lower slot."""
     top = min(top, len(salience))
     found = np.argpartition(salience, -top)[-top:] if 0 < top < len(salience) else np.arange(len(salience))
     found = found[salience[found] > 0]

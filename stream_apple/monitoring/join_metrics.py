@@ -1,4 +1,4 @@
-"""The numbers of a joiner, in a registry of its own. Counters once a step, gauges once a second, nothing per record."""
+"""The metrics of a joiner. Counters are updated once a step, gauges once a second, and nothing once per record."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ _SHARED = frozenset(
         "schema_wait_seconds",
     }
 )
-"""Of the worker's: they mean the same here."""
+"""The worker's metrics that a joiner has, too, with the same meaning."""
 
 _GAUGES_BY_PARTITION = (
     "schema_wait_seconds",
@@ -77,12 +77,12 @@ class JoinMetrics(MemberMetrics):
         self._shown: set[int] = set()
 
     def describe(self, group: str, topic: str, partitions: int) -> None:
-        """Tell who joins, into which topic of examples, and how many partitions that has."""
+        """Set the joiner's group, its topic of examples, and how many partitions that has."""
         self._all["join_info"].labels(group, topic).set(1)
         self._all["topic_partitions"].set(partitions)
 
     def iterated(self, owned: Mapping[int, JoinedPartition]) -> None:
-        """An iteration of the loop is over."""
+        """Note that an iteration of the loop is over."""
         self._all["loop_turns_total"].inc()
         if self._now() < self._refresh_at:
             return
@@ -104,7 +104,7 @@ class JoinMetrics(MemberMetrics):
             self._all["join_clock_timestamp_seconds"].labels(label).set(max(join.window.clock.now, 0) / 1000)
 
     def joined(self, partition: int, joined: Joined) -> None:
-        """A step of the partition has been sent."""
+        """Count the results of a step of the partition, which have been sent."""
         label = str(partition)
         for metric, fate, count in (
             ("join_impressions_total", "labelled", joined.labelled),

@@ -1,4 +1,4 @@
-"""The numbers of every process that is a member of a group and writes transactions, in a registry of its own."""
+"""The metrics of every process that is a member of a group and writes transactions, in a registry of its own."""
 
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
@@ -16,10 +16,10 @@ from stream_apple.monitoring.partition_metrics import Tally
 
 
 class MemberMetrics:
-    """Keeps what is said of the process, the brokers, transactions and the group. Whoever inherits keeps the rest.
+    """Keeps the metrics of the process, the brokers, transactions and the group; subclasses keep the others.
 
-    rows    all metrics of the process, these included
-    format  version of what it notes beside committed offsets
+    rows    all metrics of the process, including these
+    format  version of the metadata that it commits with offsets
     """
 
     def __init__(self, rows: Iterable[Metric], format: int) -> None:  # noqa: A002  the field's word
@@ -35,19 +35,19 @@ class MemberMetrics:
         self._reachable: Callable[[], bool] = bool
 
     def watch_brokers(self, reachable: Callable[[], bool]) -> None:
-        """Ask this at every scrape: the loop may be waiting for the brokers just then."""
+        """Call `reachable` at every scrape, as the loop may be waiting for the brokers at that time."""
         self._all["brokers_reachable"].set_function(reachable)
         self._reachable = reachable
 
     def committed(self, seconds: float) -> None:
-        """The loop has committed a transaction, which took `seconds`."""
+        """Count a committed transaction, which took `seconds`."""
         self._transactions.add("committed")
         self._all["commit_seconds"].observe(seconds)
 
     def aborted(self) -> None:
-        """The loop has aborted a transaction."""
+        """Count an aborted transaction."""
         self._transactions.add("aborted")
 
     def rebalanced(self, event: str) -> None:
-        """The group has told the process something: assigned, revoked or lost."""
+        """Count a rebalance; `event` is assigned, revoked or lost."""
         self._rebalances.add(event)

@@ -1,6 +1,6 @@
-"""The numbers of merging: in the worker's registry, and at /status, where models are merged, and nowhere else.
+"""The metrics of merging, in the worker's registry and at /status; they exist only where models are merged.
 
-Written by the loop's thread. What others read as plain facts is copied, or replaced whole.
+The loop's thread writes them. Facts that other threads read are copied, or replaced as a whole.
 """
 
 import time
@@ -54,7 +54,7 @@ MERGE_METRICS = (
 )
 
 OUTCOMES = ("adopted", "late", "skipped")
-"""How a partition goes on behind a boundary."""
+"""The ways in which a partition goes on behind a boundary."""
 
 _OWN = ("merge_round", "merge_held", "merge_skipped_rounds")
 
@@ -63,8 +63,8 @@ class _Stand(NamedTuple):
     """Says where a partition stands at its newest boundary.
 
     state  "held", one of OUTCOMES, or None if that is not known
-    since  seconds of a clock since when it is held
-    held   seconds that it was held, if this worker has seen it
+    since  seconds of the clock at which it was held
+    held   for how many seconds it was held, if this worker has seen that
     """
 
     round: int
@@ -75,7 +75,7 @@ class _Stand(NamedTuple):
 
 
 class MergeMetrics:
-    """Keeps these metrics up to date, as the `BoundaryRecorder` of a worker. `now` is monotonic seconds."""
+    """Keeps these metrics, as the `BoundaryRecorder` of a worker; `now` returns monotonic seconds."""
 
     def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -88,7 +88,7 @@ class MergeMetrics:
         self._newest: dict[str, Any] | None = None
 
     def facts(self) -> dict[str, Any]:
-        """What the metrics say of partitions and merges, in JSON types; may be asked by any thread."""
+        """Return what the metrics say about partitions and merges, in JSON types; any thread may ask."""
         now = self._now()
         return {
             "partitions": {
@@ -105,22 +105,22 @@ class MergeMetrics:
         }
 
     def noted(self, partition: int, boundary: BoundaryNote | None) -> None:
-        """The partition has come to us, and this is its newest boundary by what is committed."""
+        """Note the newest committed boundary of a partition that has just been assigned; None: there is none."""
         if boundary is None:
             return
-        # Whether a merge that it has adopted was with its own model is not noted.
+        # The note does not say whether an adopted merge contained the partition's own contribution.
         skipped = boundary.state is BoundaryState.SKIPPED
         state = None if boundary.state is BoundaryState.CONTRIBUTED else str(boundary.state)
         self._show(partition, _Stand(boundary.round, state, int(skipped)))
 
     def held(self, partition: int, number: int) -> None:
-        """The partition waits at the end of this round."""
+        """Note that the partition waits at the end of this round."""
         before = self._stands.get(partition)
         skipped = 0 if before is None else before.skipped
         self._show(partition, _Stand(number, "held", skipped, self._now()))
 
     def went_on(self, partition: int, outcome: str, seconds: float) -> None:
-        """The partition goes on after so long, by one of OUTCOMES."""
+        """Note that the partition goes on after a wait of `seconds`, by one of OUTCOMES."""
         stand = self._stands[partition]
         skipped = stand.skipped + 1 if outcome == "skipped" else 0
         self._show(partition, stand._replace(state=outcome, skipped=skipped, held=seconds))
@@ -135,7 +135,7 @@ class MergeMetrics:
         self._stands[partition] = stand
 
     def saw(self, merge: MergeManifest) -> None:
-        """A partition here has adopted this merge, whoever has made it."""
+        """Note that a partition of this worker has adopted this merge, whichever worker made it."""
         self._newest = _newest(
             merge.round,
             [each.partition for each in merge.roster],
@@ -143,7 +143,7 @@ class MergeMetrics:
         )
 
     def merged(self, summary: MergeSummary) -> None:
-        """This worker's leader has merged, and it is committed."""
+        """Note that this worker has made a merge, and that it is committed."""
         self._newest = _newest(
             summary.round, list(summary.roster), {str(number): reason for number, reason in summary.excluded.items()}
         )
@@ -161,7 +161,7 @@ class MergeMetrics:
         self._all["merge_lost_parents_total"].inc(summary.lost_parents)
 
     def dropped(self, partitions: Iterable[int]) -> None:
-        """These are ours no more, or to be found anew: what is said of them goes; with 0, what is said as leader."""
+        """Remove what is shown of these partitions, which are given up or recovered anew; with 0, of the leader too."""
         gone = set(partitions)
         for partition in gone:
             for name in _OWN:

@@ -1,4 +1,4 @@
-"""What of merging is shown of a partition to those who only look: its newest boundary, and the newest merge of all."""
+"""The view of a partition where models are merged: its newest boundary, and the group's newest merge."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -29,8 +29,8 @@ class NewestMerge(NamedTuple):
 class MergingView(NamedTuple):
     """Describes a partition where models are merged.
 
-    boundary  its newest; None before the first
-    merge     None before the first, and if it is gone from the log
+    boundary  its newest one; None before the first
+    merge     the group's newest one; None before the first, and if it is gone from the log
     """
 
     boundary: BoundaryNote | None
@@ -38,9 +38,9 @@ class MergingView(NamedTuple):
 
 
 def newest_merge(logs: Logs, provenance: Provenance) -> NewestMerge | None:
-    """What is recorded of the newest merge; None if there is none, or none any more.
+    """Return the record of the newest merge; None if there is none, or if it is gone from the log.
 
-    SnapshotError if the message is not what it has to be.
+    SnapshotError if the noted message is not the manifest of that merge.
     """
     committed = logs.committed([0])[0]
     merge = None if committed is None else provenance.read_metadata(0, committed).merge
@@ -56,7 +56,7 @@ def newest_merge(logs: Logs, provenance: Provenance) -> NewestMerge | None:
 
 
 def view_merging(metadata: OffsetMetadata, newest: NewestMerge | None) -> MergingView | None:
-    """What there is to show of a partition; None where models are not merged."""
+    """Return the view of a partition; None where models are not merged."""
     return None if metadata.merge is None else MergingView(metadata.merge.boundary, newest)
 
 

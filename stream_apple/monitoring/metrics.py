@@ -1,7 +1,8 @@
-"""Everything this worker measures, kept up to date.
+"""Keeps all metrics of a worker up to date.
 
-Counters are updated once per batch, gauges once a second, nothing per record. The metrics are in `definitions.py`.
-What Prometheus is given is kept as plain facts, too, for the status page: written by the loop's thread, read by others.
+Counters are updated once per batch, gauges once a second, and nothing once per record. `definitions.py` has the table
+of the metrics. Their values are kept as plain facts, too, for the status page: the loop's thread writes them, other
+threads read them.
 """
 
 import time
@@ -23,12 +24,12 @@ from stream_apple.stream.positions.lineage import FORMAT
 _REFRESH_S = 1.0
 """How often gauges are written: reading a model's sums costs more than learning a small batch."""
 MOST_REFRESHED = 64
-"""Partitions whose gauges are written then, half a millisecond each: of more, each has its turn later, and the loop has
-no less time for records."""
+"""How many partitions' gauges are written at a time, each in half a millisecond. If there are more, each has its turn
+later, so that the loop keeps its time for records."""
 
 
 class MetricFacts(NamedTuple):
-    """What the metrics say at one moment. All numbers are floats, as Prometheus has them.
+    """Holds the values of the metrics at one moment; all numbers are floats, as Prometheus has them.
 
     worker             the labels of `worker_info`, none before the worker is described
     build              the labels of `build_info`
@@ -56,7 +57,7 @@ class MetricFacts(NamedTuple):
 
 
 class Metrics(MemberMetrics):
-    """All metrics in a registry of their own. `now`: monotonic seconds."""
+    """Keeps all metrics of a worker in a registry; `now` returns monotonic seconds."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(METRICS, FORMAT)
@@ -74,7 +75,7 @@ class Metrics(MemberMetrics):
     def describe(
         self, about: Mapping[str, str], snapshot_interval_s: float, epoch_length_s: float, threads: int
     ) -> None:
-        """What this worker is: the labels of `worker_info`, and settings that others are compared with."""
+        """Set the labels of `worker_info`, and gauges of settings that other metrics are compared with."""
         self._worker = dict(about)
         self._all["worker_info"].labels(**about).set(1)
         self._all["snapshot_interval_seconds"].set(snapshot_interval_s)
@@ -83,7 +84,7 @@ class Metrics(MemberMetrics):
         self._all["threads"].set(threads)
 
     def watch_merging(self, facts: Callable[[], dict[str, Any]]) -> None:
-        """Models are merged: from any thread, ask this for what is said of it."""
+        """Call `facts` for the facts on merging; any thread may do so."""
         self._merging = facts
 
     def facts(self) -> MetricFacts:
@@ -109,17 +110,17 @@ class Metrics(MemberMetrics):
         )
 
     def catching_up(self) -> CatchingUp | None:
-        """What all partitions together have before them that are behind; None if none is. For any thread."""
+        """Return the backlog of all partitions that are behind; None if none is. Any thread may ask."""
         owned = [each for each in self._partitions.copy().values() if each.state is not None]
         return together(behind for each in owned if (behind := each.behind) is not None)
 
     def lag_records(self, partition: int) -> float | None:
-        """How many records behind the partition is, as last measured; None while that is not known. For any thread."""
+        """Return the partition's lag in records, as last measured; None while it is not known. Any thread may ask."""
         found = self._partitions.get(partition)
         return None if found is None else found.lag_records
 
     def counted(self, partitions: int) -> None:
-        """The examples topic has so many partitions."""
+        """Set how many partitions the examples topic has."""
         self._all["topic_partitions"].set(partitions)
 
     def iterated(
@@ -129,7 +130,7 @@ class Metrics(MemberMetrics):
         backlog: Callable[[int], int],
         left: Callable[[Partition], RecoveryLeft],
     ) -> None:
-        """An iteration of the loop is over; `backlog` and `left` are asked when a partition is refreshed."""
+        """Note that an iteration is over; `backlog` and `left` are called when a partition's gauges are written."""
         self._all["loop_turns_total"].inc()
         now = self._now()
         if now < self._refresh_at:
@@ -147,17 +148,17 @@ class Metrics(MemberMetrics):
                 self._partitions[number].refresh(partition, backlog(number), left(partition), now)
 
     def processed(self, partition: Partition, result: BatchResult) -> None:
-        """A batch of the partition has been learned and sent."""
+        """Count a batch of the partition that has been learned and sent."""
         for step, seconds in result.seconds.items():
             self._model_seconds.add(step, seconds)
         self._partitions[partition.number].processed(result)
 
     def counted_monomials(self, partition: Partition, census: Census) -> None:
-        """The monomials of a model that has come to us have been counted."""
+        """Show how many monomials and parents a model has that has come to this worker."""
         self._partitions[partition.number].show_census(census)
 
     def entered(self, partition: Partition, state: State) -> None:
-        """The partition has changed its state; those of REVOKED and LOST are forgotten."""
+        """Show the partition's new state; forget the partition if that is REVOKED or LOST."""
         number = partition.number
         if state in {State.REVOKED, State.LOST}:
             self._partitions[number].remove()
@@ -167,10 +168,10 @@ class Metrics(MemberMetrics):
         self._partitions[number].entered(state)
 
     def saved(self, partition: Partition, size: int, seconds: float) -> None:
-        """A snapshot of `size` bytes is written, which took `seconds`."""
+        """Note that a snapshot of `size` bytes is written, which took `seconds`."""
         self._all["snapshot_seconds"].observe(seconds)
         self._partitions[partition.number].saved(size)
 
     def restored(self, seconds: float) -> None:
-        """A snapshot was read back, which took `seconds`."""
+        """Note that a snapshot has been restored, which took `seconds`."""
         self._all["restore_seconds"].observe(seconds)

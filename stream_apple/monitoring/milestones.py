@@ -1,4 +1,4 @@
-"""What a worker logs of its models' way: ends of epochs with their losses, drift, and that it has caught up."""
+"""Logs the milestones of a worker's models: ends of epochs with their losses, drift, and that it has caught up."""
 
 import math
 import time
@@ -13,23 +13,23 @@ from stream_apple.stream.model.time_budget import Step
 from stream_apple.stream.partitions.partition import ANSWERING, Partition
 
 EACH = 100
-"""Ends of epochs of a partition that have a line each."""
+"""The first so many ends of epochs of a partition have a line each."""
 EVERY_S = 10.0
-"""Thereafter, from one line to the next: whoever looks on sees losses fall, and the log can be read."""
+"""Seconds between lines after those: losses are still seen to fall, and the log stays readable."""
 FASTER = 10
-"""So many times as fast as they came, at least, records are learned that are history."""
+"""Records count as history if they are learned at least so many times as fast as they came."""
 LONG_BEHIND_S = 60.0
-"""After so long behind, it is worth a line that the worker has caught up again."""
+"""After so many seconds behind, it is logged that the worker has caught up again."""
 LOOKS = 2
-"""In a row that a worker must be level: after a rebalance, what is known of the log's end may be old for a moment."""
+"""In so many looks in a row a worker must be level: after a rebalance the known end of the log may be old at first."""
 
 _log = structlog.get_logger()
 
 
 class EpochLog:
-    """Logs what ends of epochs have made of models, and once of a partition that its epochs are too short.
+    """Logs the ends of epochs, and once for a partition that its epochs are too short.
 
-    A year of history has thousands of ends in minutes: a partition's first EACH are told, then one every EVERY_S.
+    A year of history has thousands of ends in minutes: so a partition's first EACH are logged, then one every EVERY_S.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -37,7 +37,7 @@ class EpochLog:
         self._pace: dict[int, _EpochPace] = {}
 
     def passed(self, partition: Partition, result: BatchResult) -> None:
-        """A batch of the partition has been learned, in which epochs may have ended."""
+        """Take in a batch of the partition that has been learned, in which epochs may have ended."""
         pace, now = self._pace.get(partition.number), self._now()
         if pace is None:
             pace = self._pace[partition.number] = _EpochPace(since=now)
@@ -63,7 +63,7 @@ class EpochLog:
                 self._judge(partition, pace, now)
 
     def _judge(self, partition: Partition, pace: "_EpochPace", now: float) -> None:
-        """Warn if growing dominates where records are learned far faster than they came; live, it costs little."""
+        """Warn if growing takes most of the time while history is learned; with live records, growing costs little."""
         length = partition.model.clock.length_ms
         better = longer_epoch(length, pace.examples, pace.ends)
         faster = pace.ends * length > 1000 * FASTER * (now - pace.since)
@@ -86,11 +86,11 @@ class EpochLog:
 
 @dataclass(slots=True)
 class _EpochPace:
-    """Of a partition: what was told of it, and what its latest epochs have cost, `since` when.
+    """Counts what was logged of a partition, and what its latest epochs have cost since `since`.
 
-    told       lines, the last of them at `told_at`; `untold` epochs have ended since
-    growing_s  of the `busy_s` that its model took
-    restarts   of the model after drift that are known
+    told       how many lines were logged, the last at `told_at`; `untold` epochs have ended since
+    growing_s  seconds of growing, out of the `busy_s` that the model took
+    restarts   how many restarts after drift were seen
     """
 
     since: float
@@ -113,7 +113,7 @@ class _EpochPace:
 
 
 def _log_epoch_end(partition: Partition, end: EpochEnd, epochs: int) -> None:
-    """Log what an epoch's end has made of the model, and how well the epoch went; so many have ended since the last."""
+    """Log how the model grew at an epoch's end, and how the epoch went; `epochs` have ended since the last line."""
     _log.info(
         "epoch_ended",
         partition=partition.number,
@@ -139,10 +139,10 @@ def _log_epoch_end(partition: Partition, end: EpochEnd, epochs: int) -> None:
 
 
 class CaughtUp:
-    """Logs when a worker has answered all that had come, but for a second's worth of records.
+    """Logs when a worker has answered all records in the log, except for those of a second.
 
-    It says so once after partitions have come, and again when it was behind for long, or has learned as much as it had
-    learned before: a stream that comes in gusts makes a handful of lines. `look` is for one thread, once a second.
+    It logs this once after partitions were assigned, and again after it was behind for long, or has learned as much as
+    before: so a stream that comes in bursts makes only a few lines. One thread calls `look`, once a second.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -154,7 +154,7 @@ class CaughtUp:
         self._level = 0
 
     def look(self, owned: Mapping[int, Partition], lag: Callable[[int], float | None]) -> None:
-        """See how the partitions stand; `lag` has the records behind each, None while that is not known."""
+        """Look whether all partitions have caught up; `lag` returns the lag of one in records, None if not known."""
         before, self._offsets = self._offsets, {number: each.sent_offset for number, each in owned.items()}
         if not owned or not all(self._is_level(each, before, lag) for each in owned.values()):
             self._level = 0
@@ -189,7 +189,7 @@ class CaughtUp:
 
 
 def _mean(owned: Mapping[int, Partition], *, linear: bool) -> float | None:
-    """The recent loss over all partitions, by their examples; None before there are any."""
+    """Return the recent loss over all partitions, weighted by their examples; None before there are any."""
     total = weight = 0.0
     for partition in owned.values():
         learner = partition.model.learner

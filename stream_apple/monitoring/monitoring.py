@@ -1,4 +1,4 @@
-"""All that a worker's loop tells what it does: what it knows as `Watchers`."""
+"""The watchers of a worker's loop, which the loop knows as `Watchers`."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from stream_apple.stream.loop.watchers import Observer
 
 
 class Monitoring(NamedTuple):
-    """Numbers for Prometheus, truths for probes, and what the status page shows beside them."""
+    """Holds the metrics for Prometheus, the health for probes, and the observer for the status page."""
 
     metrics: Metrics
     health: Health

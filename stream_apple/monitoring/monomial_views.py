@@ -1,4 +1,4 @@
-"""Monomials as people read them: each with the names of its features, as far as those are known."""
+"""Describes monomials by the names of their features, as far as those are known."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,22 +14,22 @@ from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, Form, 
 from stream_apple.core.learner.state.table import PARENT, Slots
 
 TIMES = " \u00d7 "
-"""Between the names of a product."""
+"""Separates the names in a product."""
 _SUPERSCRIPTS = str.maketrans("0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 _UNKNOWN = "?"
 _LOOKUPS = 1 << 22
-"""Of children, for one view: some tenths of a second. The heaviest parents come first."""
+"""How many children are looked up for one view, in some tenths of a second; the heaviest parents come first."""
 
 
 class Monomial(NamedTuple):
     """Describes one monomial of a model.
 
-    name      its factors and TIMES between, powers with superscript digits
-    factors   names of its base features; `?` and hex digits for a key without a name, `?` for one not even known
-    key       16 hex digits
-    salience  |weight| * scale: what it adds to a score at its largest
-    linear_weight  what the linear predictor has for it: 0 for products
-    parent    whether it is one now
+    name           its factors with TIMES between, powers with superscript digits
+    factors        names of its base features; `?` and hex digits for a key without a name, `?` for an unknown key
+    key            16 hex digits
+    salience       |weight| * scale: the most that it adds to a score
+    linear_weight  its weight in the linear predictor: 0 for products
+    parent         whether it is a parent now
     """
 
     name: str
@@ -44,11 +44,11 @@ class Monomial(NamedTuple):
 
 
 class Parent(NamedTuple):
-    """A parent, and what its products with base features have become.
+    """Describes a parent and its children, which are its products with base features.
 
     children  how many have a slot
     gain      the sum of their salience
-    heaviest  the name of the most salient, empty if there is none
+    heaviest  the name of the most salient child, empty if there is none
     """
 
     name: str
@@ -62,10 +62,10 @@ class Parent(NamedTuple):
 class CutFeature(NamedTuple):
     """Describes a feature that is cut into intervals, or has a spline.
 
-    cuts      between them, or the points of the spline, ascending
-    absent    whether an example that lacks it lies in an interval too, that of 0
-    kept      what of its value is learned besides: nothing, value, or centred
-    salience  that of its intervals, or hats, in sum
+    cuts      between the intervals, or the points of the spline, ascending
+    absent    whether an example without the feature is in the interval of 0
+    kept      how its value is learned besides: nothing, value, or centred
+    salience  the sum over its intervals, or hats
     """
 
     name: str
@@ -78,7 +78,7 @@ class CutFeature(NamedTuple):
 class MonomialFormatter:
     """Describes monomials by their slots; without `factors` none has a name.
 
-    used  keys of the base features that were named, or would have been
+    used  keys of the base features of the described monomials, with or without a name
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class MonomialFormatter:
         )
 
     def parents(self, candidates: NDArray[np.int64], top: int) -> tuple[tuple[Parent, ...], int]:
-        """The `top` with most gain, and how many were examined: the first of `candidates`, as time permits."""
+        """Return the `top` with most gain, and how many were examined, which are the first of `candidates`."""
         if self._factors is None:
             return (), 0
         examined = candidates[: max(_LOOKUPS // max(len(self._factors.bases), 1), 1)]
@@ -145,7 +145,7 @@ class MonomialFormatter:
         ), len(examined)
 
     def cut_features(self, intervals: Intervals, form: Form, top: int) -> tuple[CutFeature, ...]:
-        """The `top` with most salience, of equals the smaller key first."""
+        """Return the `top` features with most salience, and of equals the smaller key first."""
         base = np.flatnonzero(self._slots["degree"][:-1] == 1)
         base = base[np.argsort(self._slots["key"][base])]
         keys, salience = self._slots["key"][base], self._salience[base]
@@ -182,7 +182,7 @@ class MonomialFormatter:
 
 
 def name_of(factors: Sequence[str]) -> str:
-    """A product as people write it: `device=phone`, `country=de`, `country=de` is `device=phone x country=de^2`."""
+    """Return the text of a product: `device=phone`, `country=de`, `country=de` is `device=phone x country=de^2`."""
     powers = Counter(factors)
     unknown = powers.pop(_UNKNOWN, 0)
     told = [name if power == 1 else name + str(power).translate(_SUPERSCRIPTS) for name, power in powers.items()]

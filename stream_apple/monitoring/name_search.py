@@ -1,8 +1,9 @@
-"""Names that a view lacks, looked for in the newest examples of the topic when somebody looks at a model.
+"""Searches the newest examples of the topic for names that the view of a model lacks, when a person looks at it.
 
-A worker that was just started has seen no example, and one that has raced through a backlog next to none. Their names
-are in the topic: so they are kept nowhere else, and cost nothing while nobody asks. A search is bounded in examples, in
-bytes and in its share of a core, whoever asks how often; one that found nothing is not repeated over the same examples.
+A worker that was just started has seen no example, and one that has raced through a backlog has sampled few. The names
+are in the topic, so they are kept nowhere else, and cost nothing while no one asks. A search is bounded in examples, in
+bytes and in its share of a core, however often it is asked for; one that found nothing is not repeated over the same
+examples.
 """
 
 import threading
@@ -23,9 +24,9 @@ from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import AbortableError, LogRange, Reader
 
 NEWEST = 50_000
-"""Examples that are looked through."""
+"""How many examples are searched."""
 WAIT_S = 2.0
-"""So long a viewer waits for names; then it is told what there is, and finds the rest when it asks again."""
+"""Seconds that a viewer waits for names; then it gets the known ones, and further ones when it asks again."""
 _PORTION = 200  # examples of a fetch
 _MOST_BYTES = 64 << 20  # of their values
 _PATIENCE_S = 10.0  # without a further example
@@ -38,7 +39,7 @@ _log = structlog.get_logger()
 
 
 class Wanted(NamedTuple):
-    """Keys of base features without names, of the model of a partition that has learned what comes before `before`."""
+    """Keys of base features without names, and the partition and the offset before which examples may have them."""
 
     partition: int
     before: int
@@ -53,7 +54,7 @@ class ExampleLogs(Protocol):
         ...
 
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
-        """Read what is committed from `offset` on."""
+        """Return a reader of committed records from `offset` on."""
         ...
 
 
@@ -65,7 +66,7 @@ def find_names(
     names: Names,
     is_over: Callable[[], bool] = lambda: False,
 ) -> frozenset[int]:
-    """Add the names of the wanted features, as far as the newest examples have them; the keys of the others.
+    """Add the names of the wanted features that the newest examples have; return the keys of the others.
 
     BrokerError if the examples do not come, GapError if retention takes them away meanwhile.
     """
@@ -86,9 +87,9 @@ def find_names(
 
 
 def take_names(values: list[bytes | None], decoder: Decoder, names: Names, left: set[int]) -> int:
-    """Move the features that these examples have from `left` to `names`; how many bytes there were.
+    """Move the features that these examples have from `left` to `names`; return the size of the examples in bytes.
 
-    All are decoded at once, and only the few that have one of the features are looked at by name.
+    All examples are decoded at once, and names are read only from the few that have one of the features.
     """
     decoded = decoder.decode(values)
     batch = decoded.batch if names.ngrams is None else add_ngrams(decoded.batch, names.ngrams)
@@ -101,12 +102,12 @@ def take_names(values: list[bytes | None], decoder: Decoder, names: Names, left:
             found = dict(names_in(decoder.message(values[row]), names.ngrams))
             names.add(found.items())
             left.difference_update(found)
-            left.discard(key)  # whatever it is called: another example would not say more
+            left.discard(key)  # even if it has no name here: another example would not have more
     return int(decoded.buffer.size)
 
 
 def take_users(keys: list[bytes | None], names: Names, left: set[int]) -> None:
-    """Move the users that records with these keys are of from `left` to `names`."""
+    """Move the users of records with these keys from `left` to `names`."""
     for key, user in zip(keys, users_of(keys).tolist(), strict=True):
         if user in left:
             names.add(name_of_user(key))
@@ -117,7 +118,7 @@ class NameFinder(Protocol):
     """Looks for the names that a view lacks."""
 
     def look(self, wanted: Wanted) -> bool:
-        """Have these looked for; whether the names are to be asked again, because a search has ended meanwhile."""
+        """Have these looked for; return whether names may be known now, as a search has ended meanwhile."""
         ...
 
 
@@ -163,7 +164,7 @@ class NameSearch:
         self._thread.join(_CLOSE_S)
 
     def look(self, wanted: Wanted) -> bool:
-        """Have these looked for, unless that is vain, or not due; whether a search has ended since. Waits WAIT_S."""
+        """Have these looked for, unless that is vain or not due; wait WAIT_S; return whether a search has ended."""
         with self._changed:
             if self._wanted is None:
                 if self._now() < self._due or self._is_vain(wanted):
@@ -174,7 +175,7 @@ class NameSearch:
             return self._changed.wait_for(lambda: self._ended > ended or self._stopping, WAIT_S)
 
     def _is_vain(self, wanted: Wanted) -> bool:
-        """Whether these are all among what was not found, and there are few examples since."""
+        """Whether none of these was found in the last search, and there are few examples since."""
         last = self._nameless.get(wanted.partition)
         return last is not None and wanted.keys <= last.keys and wanted.before < last.before + NEWEST // 2
 
@@ -189,7 +190,7 @@ class NameSearch:
             try:
                 left = frozenset(self._search(wanted, lambda: self._stopping))
             except (StreamAppleError, AbortableError) as error:
-                # They are a courtesy: learning goes on, and whoever looks later has them looked for again.
+                # The view is useful without names: learning goes on, and a later view searches again.
                 _log.warning("names_not_found", partition=wanted.partition, error=str(error))
                 left = frozenset()
             finally:

@@ -1,7 +1,7 @@
-"""What the worker keeps for those who look at it: names of features, recent dead letters, a history of losses.
+"""Keeps what the status page shows of a worker: names of features, recent dead letters, a history of losses.
 
-The loop hands over references, once a batch, and does no more: nothing is copied, decoded or locked on its thread. A
-thread of the observer's own takes from there what it has time for, and the server's threads read the rest.
+The loop only hands over references, once a batch: nothing is copied, decoded or locked on its thread. A thread of the
+observer's own samples from them, in the little time that it has, and the server's threads read the results.
 """
 
 import threading
@@ -26,21 +26,21 @@ from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.partitions.partition import INCOMPLETE, Partition
 
 RECENT_REJECTS = 20
-_STEP_S = 0.05  # between two looks at what the loop has left
+_STEP_S = 0.05  # between two looks at the references from the loop
 _SHARE = 0.005  # of a core, for names
-_KEEP_S = 10.0  # between two times that a history is handed to the model, to be kept with its snapshots
+_KEEP_S = 10.0  # between two times that a history is attached to the model, to be kept with its snapshots
 _LONGEST_MESSAGE = 500
 
 
 class NullObserver:
-    """Observes nothing, where neither metrics nor a page are wanted."""
+    """Observes nothing, for loops without metrics and page."""
 
     def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
         """Ignore the batch."""
 
 
 class DeadLetter(NamedTuple):
-    """One record that could not be used; the message is cut after some hundred characters."""
+    """One record that could not be used; the message is cut after _LONGEST_MESSAGE characters."""
 
     partition: int
     offset: int
@@ -54,9 +54,9 @@ def _unknown(_partition: int) -> float | None:
 
 
 class WorkerObserver:
-    """The observer of one worker, which remembers what it is told. `names` may be read by any thread.
+    """The observer of one worker; any thread may read `names`.
 
-    message  returns the message that a record is read as, see `Decoder.message`
+    message  returns a record's value in the product's own format, see `Decoder.message`
     """
 
     def __init__(
@@ -73,29 +73,29 @@ class WorkerObserver:
         self._sample: tuple[bytes | None, bytes | None] | None = None  # value, and key if that is a user
         self._rejects: tuple[DeadLetter, ...] = ()
         self._histories: dict[int, History] = {}
-        self._handed: dict[int, tuple[int, KeptHistory]] = {}  # when, and what, the model was handed last
+        self._handed: dict[int, tuple[int, KeptHistory]] = {}  # time and content of the last attached history
         self._caught_up = CaughtUp()
         self._epochs = EpochLog()
 
     def follow(
         self, owned: Callable[[], Mapping[int, Partition]], lag: Callable[[int], float | None] | None = None
     ) -> None:
-        """From now on, ask these which partitions are ours, and how many records behind one is, if that is known.
+        """Call these, from now on, for the worker's partitions, and for the lag of one in records, if it is known.
 
-        A reference of our own would keep dropped models alive.
+        No reference to the partitions is kept, as it would keep dropped models alive.
         """
         self._owned = owned
         self._lag = lag or _unknown
 
     @property
     def owned(self) -> dict[int, Partition]:
-        """The partitions that are ours at this moment; not to be held for longer than it takes to look at them."""
+        """Return the partitions that the worker owns now; don't keep them longer than it takes to look at them."""
         return dict(self._owned())
 
     def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
-        """Remember one of the records, and the last of those that could not be used; log ends of epochs.
+        """Remember one of the records, and the last ones that could not be used; log ends of epochs.
 
-        There is none where a model stops before the first, or leaves out an offset that has no record.
+        `records` is empty if a model stops before the first, or leaves out an offset that has no record.
         """
         self._epochs.passed(partition, result)
         if not records:
@@ -111,12 +111,12 @@ class WorkerObserver:
         return list(self._rejects)[::-1]
 
     def history(self, partition: int, since_ms: int) -> list[HistoryPoint]:
-        """How the partition went, as far as this worker has seen it or its model has brought it along."""
+        """Return the partition's history since then, as far as this worker has seen it or the snapshot had it."""
         history = self._histories.get(partition)
         return [] if history is None else history.since(since_ms)
 
     def take_names(self) -> bool:
-        """Learn the names in the last record handed over, if there is a new one."""
+        """Add the names in the last record from the loop, if there is a new one."""
         sample, self._sample = self._sample, None
         if sample is None:
             return False
@@ -126,7 +126,7 @@ class WorkerObserver:
         return True
 
     def take_points(self) -> None:
-        """Note where every partition stands, and log it if all of them have caught up."""
+        """Add a point to every partition's history, and log it if all partitions have caught up."""
         owned, now_ms = self.owned, self._now_ms()
         for number, partition in owned.items():
             if partition.state not in INCOMPLETE:
@@ -137,13 +137,13 @@ class WorkerObserver:
         self._caught_up.look(owned, self._lag)
 
     def _take_over(self, history: History, partition: Partition, now_ms: int) -> None:
-        """Continue the history that came with the model, from a snapshot, if it is not the one that we gave it."""
+        """Take in the history that came with the model's snapshot, if it is not the one attached here."""
         kept = partition.model.attachments.get(ATTACHMENT)
         if kept is not None and kept is not self._handed.get(partition.number, (0, None))[1]:
             history.insert(points_of(kept), now_ms)
 
     def _hand_over(self, history: History, partition: Partition, now_ms: int) -> None:
-        """Have the history kept with the model, now and then: its last snapshot is older anyway."""
+        """Attach the history to the model, every _KEEP_S at most, as snapshots are taken less often anyway."""
         model, number = partition.model, partition.number
         handed_ms, array = self._handed.get(number, (0, None))
         if array is None or model.attachments.get(ATTACHMENT) is not array or abs(now_ms - handed_ms) >= 1000 * _KEEP_S:
@@ -155,13 +155,13 @@ class WorkerObserver:
         for reject in rejects:
             record, message = reject.record, reject.message[:_LONGEST_MESSAGE]
             found.append(DeadLetter(number, record.offset(), reject.reason.code, message, record.timestamp()[1]))
-        self._rejects = (*self._rejects, *found)[-RECENT_REJECTS:]  # replaced whole, for readers in other threads
+        self._rejects = (*self._rejects, *found)[-RECENT_REJECTS:]  # replaced as a whole, for readers in other threads
 
 
 class ObserverThread:
-    """The thread that takes in what an observer was handed; a context.
+    """The thread that processes what the loop has given to an observer; it runs while its context lasts.
 
-    It rests in proportion to what its work has cost, so that names take at most half a percent of a core.
+    It rests in proportion to the cost of its work, so that names take at most half a percent of a core.
     """
 
     def __init__(self, observer: WorkerObserver, clock: Callable[[], float] = time.thread_time) -> None:

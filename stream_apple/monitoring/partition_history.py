@@ -1,7 +1,7 @@
-"""How a partition has gone so far: losses, offset and lag over the time of day, in a bounded list of points.
+"""The history of a partition: losses, offset and lag over the time of day, in a bounded list of points.
 
 The points are kept with the model's snapshots, so that they go with the partition to its next owner. No digest covers
-them: when a point is taken is up to the clock.
+them, as the clock decides when points are taken.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from stream_apple.stream.partitions.partition import Partition
 
 MOST_POINTS = 600
-"""Of each partition; when they are full every other one goes, and the next ones are twice as far apart."""
+"""How many points a partition has; when there are more, every other one is dropped, and later ones are taken at twice
+the distance."""
 MOST_KEPT = 300
-"""Of them, as many are kept with a snapshot: 31 kB before compression."""
+"""How many points are kept with a snapshot: 31 kB before compression."""
 SAMPLE_POINT_S = 1.0
 ATTACHMENT = "history"
 """Name of a model's attachment that has the points."""
@@ -59,7 +60,7 @@ class HistoryPoint(NamedTuple):
     lag: float
 
     def row(self) -> list[float]:
-        """All numbers in this order, those of the losses in their place."""
+        """Return all numbers in the order of the fields, with those of the losses in their place."""
         return [self.at_ms, self.examples, self.epoch, *self.losses, self.offset, self.lag]
 
 
@@ -67,7 +68,7 @@ _COLUMNS = len(HistoryPoint._fields) - 1 + len(LossPoint._fields)
 
 
 class History:
-    """Points in the order of time, evenly spread from the first to the last, at most `most`."""
+    """Keeps points in the order of time, evenly spread from the first to the last, at most `most`."""
 
     def __init__(self, most: int = MOST_POINTS, step_s: float = SAMPLE_POINT_S) -> None:
         self._most = most
@@ -85,7 +86,7 @@ class History:
         self._points = points  # replaced whole: readers have the list as it was
 
     def insert(self, points: Sequence[HistoryPoint], now_ms: int) -> None:
-        """Take in what another history had, a point for each moment; none that is still to come by our clock."""
+        """Take in another history's points, one for each moment, except those after `now_ms`."""
         known = {point.at_ms: point for point in (*points, *self._points) if point.at_ms <= now_ms}
         merged = [known[at_ms] for at_ms in sorted(known)]
         while merged and merged[-1].at_ms - merged[0].at_ms > self._most * self._step_ms:
@@ -99,14 +100,14 @@ class History:
         return [point for point in self._points if point.at_ms > at_ms]
 
     def to_array(self) -> KeptHistory:
-        """float64[n * columns], at most MOST_KEPT points, evenly spread, the last one among them."""
+        """Return float64[n * columns] with at most MOST_KEPT points, evenly spread, including the last one."""
         points = self._points
         chosen = points[:: -max(1, -(-len(points) // MOST_KEPT))][::-1]
         return np.array([point.row() for point in chosen], np.float64).reshape(-1)
 
 
 def points_of(array: NDArray[Any]) -> list[HistoryPoint]:
-    """The points that `to_array` has written; none if another version has, with other columns."""
+    """Return the points that `to_array` has written; none if another version with other columns has."""
     if array.dtype != np.float64 or array.size % _COLUMNS:
         return []
     rows = array.reshape(-1, _COLUMNS)
@@ -119,7 +120,7 @@ def points_of(array: NDArray[Any]) -> list[HistoryPoint]:
 
 
 def point_of(at_ms: int, partition: Partition, lag: float | None) -> HistoryPoint:
-    """Where the partition stands now; `lag` is None while it is not known."""
+    """Return a point for where the partition stands now; `lag` is None while it is not known."""
     model = partition.model
     progress = model.learner.progress
     recent, whole = progress.report("recent"), progress.report("whole")

@@ -1,4 +1,4 @@
-"""The series of one partition, and what they say as plain facts."""
+"""The series of one partition, and their values as plain facts."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
 
 
 class Tally:
-    """A counter whose last label has these values, and what it has counted of each.
+    """A counter whose last label has these values, and its count of each.
 
     Its series exist from the start: that makes the first increase visible to rate().
     """
@@ -37,11 +37,11 @@ class Tally:
 
 
 class PartitionMetrics:
-    """Keeps the series of one partition, which may go and come back.
+    """Keeps the series of one partition, which may leave and come back.
 
-    A gauge is exported from its first true value on: 0 would be a false one.
+    A gauge is exported from its first known value on, as 0 would be wrong before that.
 
-    state  None while the partition is not ours
+    state  None while the worker does not own the partition
     """
 
     def __init__(self, metrics: dict[str, Any], number: int) -> None:
@@ -78,14 +78,14 @@ class PartitionMetrics:
 
     @property
     def behind(self) -> CatchingUp | None:
-        """The backlog that the partition works off; None if there is none to speak of."""
+        """Return the backlog that the partition works off; None if it is not behind."""
         return self._pace.behind
 
     def facts(self) -> dict[str, Any]:
-        """Return what the partition's series say, in JSON types.
+        """Return the values of the partition's series, in JSON types.
 
-        State, losses and quality by span, the mixture, examples by outcome, parents that came and went, counts by
-        degree, digest, and the gauges.
+        They are the state, losses and quality by span, the mixture, examples by outcome, parents that were added and
+        removed, counts by degree, the digest, and the gauges.
         """
         digest = self._digest
         return {
@@ -102,13 +102,13 @@ class PartitionMetrics:
         }
 
     def entered(self, state: State) -> None:
-        """Show the state that the partition is in now, and none beside it."""
+        """Show the present state of the partition, and no other."""
         self.state = state
         for each in {each.shown for each in State}:
             self._series.set("partition_state", each is state, each.value)
 
     def saved(self, size: int) -> None:
-        """A snapshot of `size` bytes is written."""
+        """Note that a snapshot of `size` bytes is written."""
         self._show({"snapshot_bytes": size})
 
     def processed(self, result: BatchResult) -> None:
@@ -128,11 +128,11 @@ class PartitionMetrics:
             self.show_census(result.ends[-1].growth.census)
 
     def refresh(self, partition: Partition, backlog: int, left: RecoveryLeft, at: float) -> None:
-        """Show where the model stands `at` monotonic seconds; nothing of one that is still being read."""
+        """Show where the model stands `at` monotonic seconds; show nothing while it is still being restored."""
         self._show({"recovery_records_left": left.records, "recovery_seconds_left": left.seconds})
         awaited = partition.awaited_schema
         self._show({"schema_wait_seconds": 0.0 if awaited is None else max(at - awaited.since, 0.0)})
-        if partition.model.held is None:  # else it waits for others, not behind
+        if partition.model.held is None:  # a model that waits to be merged is not behind
             recovering = partition.state in RECOVERING | INCOMPLETE
             self._pace.look(at, partition.sent_offset, backlog, left, recovering=recovering)
         if partition.state in INCOMPLETE:
@@ -211,7 +211,7 @@ class PartitionMetrics:
             self._degrees[name] = by_degree
 
     def remove(self) -> None:
-        """Let the gauges go with the partition; counters stay, because they are this process's."""
+        """Remove the partition's gauges; counters stay, because they are about this process."""
         self.state = None
         self._forget()
         self._series.clear()

@@ -1,4 +1,4 @@
-"""The series of how one partition's predictors do, and what they say as plain facts."""
+"""The series of one partition's predictors, and their values as plain facts."""
 
 import math
 from typing import Any
@@ -19,11 +19,11 @@ class PredictorMetrics:
         self._mixture = MixtureView({}, {})
 
     def facts(self) -> dict[str, Any]:
-        """What the series say: losses and quality by span, and the mixture."""
+        """Return the values of the series: losses and quality by span, and the mixture."""
         return {"losses": dict(self._losses), "quality": dict(self._quality), "mixture": self._mixture}
 
     def show(self, learner: Learner) -> None:
-        """Show how the learner's predictors do now."""
+        """Show the present losses, quality and mixture of the learner's predictors."""
         for span, report in losses_of(learner).items():
             means = dict(zip(MEANS, report, strict=True))
             if not learner.options.mixed:
@@ -38,7 +38,7 @@ class PredictorMetrics:
                 self._series.set(name, value, predictor)
 
     def _show_quality(self, learner: Learner) -> None:
-        """AUC and calibration, once there have been two labels; NaN where a span has none, and after a third one."""
+        """Show AUC and calibration once there were two labels; NaN if a span has none, and after a third label."""
         for span, reports in qualities_of(learner).items():
             shown = self._quality.get(span, {})
             for predictor, report in reports.items():

@@ -1,4 +1,4 @@
-"""How a model's predictors do: their losses and their quality by span, and how much of each is in the mixture.
+"""Reports on a model's predictors: their losses and quality by span, and their weights in the mixture.
 
 Spans are named as the labels of metrics are: start, epoch, last_epoch, recent.
 """
@@ -17,11 +17,10 @@ _SPANS: dict[str, Span] = {"start": "whole", "epoch": "epoch", "last_epoch": "la
 
 
 class MixtureView(NamedTuple):
-    """How what is published is mixed; both are empty if it is one predictor's score.
+    """Says how the published score is mixed; both are empty if it is one predictor's score.
 
-    weights  how much of each predictor's score is in it, by name; they may be negative, and need not sum to 1
-    shares   how much linear, average and stack are trusted, and constant and slow linear where labels are late; they
-             sum to 1
+    weights  of each predictor's score in it, by name; they may be negative, and need not sum to 1
+    shares   of linear, average and stack, and of constant and slow linear if labels are late; they sum to 1
     """
 
     weights: dict[str, float]
@@ -29,10 +28,10 @@ class MixtureView(NamedTuple):
 
 
 class AskedView(NamedTuple):
-    """What became of the scores of examples that came without a label.
+    """Says what became of the scores of examples that came without a label.
 
-    examples  how many of them are judged, pending and forgotten
-    losses    by span and predictor: published, linear, constant; none before one is judged
+    examples  how many scores are judged, pending and forgotten
+    losses    by span and predictor: published, linear, constant; empty before a score is judged
     """
 
     examples: dict[str, int]
@@ -40,7 +39,7 @@ class AskedView(NamedTuple):
 
 
 class ClassView(NamedTuple):
-    """How one class does, by its number, since the start and of late."""
+    """Weight and error of one class, given by its number, since the start and recently."""
 
     number: int
     start: ClassReport
@@ -48,7 +47,7 @@ class ClassView(NamedTuple):
 
 
 def classes_of(learner: Learner, most: int) -> tuple[ClassView, ...]:
-    """The `most` frequent classes that there have been, the most frequent first; none if labels are no classes."""
+    """Return the `most` frequent classes so far, the most frequent first; none if labels are no classes."""
     progress = learner.progress
     if not isinstance(progress, ClassProgress):
         return ()
@@ -74,7 +73,7 @@ def asked_of(early: EarlyScores) -> AskedView:
 
 
 def qualities_of(learner: Learner) -> dict[str, dict[str, QualityReport]]:
-    """Return how good each predictor is in each span."""
+    """Return the quality of each predictor in each span."""
     return {name: learner.progress.quality(span) for name, span in _SPANS.items()}
 
 

@@ -1,4 +1,4 @@
-"""The numbers of `serve`: requests, how far its models are behind, and whether they are those of the workers."""
+"""The metrics of `serve`: requests, how far its models are behind, and whether they equal those of the workers."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 

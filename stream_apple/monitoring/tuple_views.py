@@ -1,4 +1,4 @@
-"""Which tuples of attributes a model learns from, by the attributes' names: part of the view of a model."""
+"""The tuples of attributes that a model learns from, by the attributes' names: a part of the view of a model."""
 
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ _UNKNOWN = "?"
 class TupleView(NamedTuple):
     """Describes one tuple of attributes.
 
-    attributes  their names, `?` where no example has told it
+    attributes  their names, `?` if no example has shown one
     features    how many of its products have a slot
-    salience    the sum of theirs: |weight| * scale
+    salience    the sum over its products: |weight| * scale
     """
 
     attributes: tuple[str, ...]
@@ -29,10 +29,10 @@ class TupleView(NamedTuple):
 class TuplesView(NamedTuple):
     """Describes the tuples of attributes that a model learns from.
 
-    order     how many attributes each has
-    selected  how many were selected, out of `seen`; both 0 before that, and if nothing is left out
-    level     the order of those that are being explored; above `order` when all are selected
-    top       those that say most; only where tuples are selected, since else nobody counts what is of which
+    order     how many attributes each tuple has
+    selected  how many were selected, out of `seen`; both are 0 before a selection, and if nothing is left out
+    level     the order of the tuples that are being explored; above `order` when all are selected
+    top       the most salient ones; only if tuples are selected, as their features are not counted otherwise
     """
 
     order: int
@@ -43,7 +43,7 @@ class TuplesView(NamedTuple):
 
 
 def view_tuples(learner: Learner, factors: Factors, names: Names, top: int) -> TuplesView | None:
-    """The `top` most salient tuples of those that are learned from; None if method is not tuples."""
+    """Return the tuples that are learned from, with the `top` most salient ones; None if the method is not tuples."""
     if learner.options.method != "tuples":
         return None
     order, selection = int(learner.options.order or 0), learner.selection
@@ -72,7 +72,7 @@ def _most_salient(learner: Learner, factors: Factors, names: Names, which: tuple
 
 
 def _attributes_of(key: int, order: int, factors: Factors, names: Names) -> tuple[str, ...]:
-    """The names of the attributes that a monomial's factors are values of."""
+    """Return the names of the attributes whose values a monomial's factors are."""
     product = factors.of(key, order)
     told = [names.get(base) for base in product.bases]
     known = sorted(name.partition(_VALUE_OF)[0] for name in told if name is not None)

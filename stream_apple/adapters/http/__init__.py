@@ -1,1 +1,1 @@
-"""One port for people, probes and Prometheus."""
+"""The HTTP port of a worker, for people, probes and Prometheus."""

@@ -1,4 +1,4 @@
-"""One client's connection: what it has sent and was not answered yet, and what it has still to take."""
+"""One client's connection: received bytes without an answer yet, and reply bytes that are not sent yet."""
 
 import socket
 from enum import Enum
@@ -16,13 +16,13 @@ class Stage(Enum):
 
 
 PATIENCE_S = {Stage.REQUEST: 10.0, Stage.ANSWER: 60.0, Stage.READER: 10.0, Stage.GOODBYE: 1.0}
-"""So long each is waited for, before the connection is closed."""
+"""Seconds to wait in each stage before the connection is closed."""
 
 
 class Connection:
-    """A socket that never blocks, and the request on it that is being answered: one at a time.
+    """A socket that never blocks, and its request that is being answered, one at a time.
 
-    received    what the client sent: the request that is read, and what it sent too early
+    received    the bytes of the request that is being read, and of later ones
     persistent  whether it stays open after the reply
     with_body   whether the request wants the reply's body
     """
@@ -39,16 +39,16 @@ class Connection:
         self._outgoing = memoryview(b"")
 
     def enter(self, stage: Stage, now: float) -> None:
-        """Wait for something else from now on."""
+        """Begin to wait for `stage`."""
         self.stage = stage
         self.since = now
 
     def is_overdue(self, now: float) -> bool:
-        """Whether it has been waited for too long."""
+        """Whether the present stage has lasted for too long."""
         return now - self.since > PATIENCE_S[self.stage]
 
     def receive(self) -> bool:
-        """Take what has come, a few kilobytes at most; False if the client has closed, or is gone."""
+        """Receive a few kilobytes at most; return False if the client has closed, or is gone."""
         try:
             data = self.socket.recv(_TAKEN)
         except BlockingIOError:
@@ -64,7 +64,7 @@ class Connection:
         self._outgoing = memoryview(message)
 
     def send(self) -> bool:
-        """Send what the client's side takes now; True when it has all. OSError if the client is gone."""
+        """Send as much as the socket takes now; return whether all is sent. OSError if the client is gone."""
         try:
             self._outgoing = self._outgoing[self.socket.send(self._outgoing) :]
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""The socket of the HTTP port: taken before anything else of a worker, and without its heavy imports."""
+"""The socket of the HTTP port, which a worker takes first, before its heavy imports."""
 
 import errno
 import socket
@@ -8,11 +8,12 @@ from stream_apple.errors import ConfigurationError
 
 
 def listen(host: str, *ports: int, section: str = "http") -> socket.socket:
-    """A socket that listens on the first port that nobody has; port 0 is any, host `::` all of IPv6 and IPv4.
+    """Return a socket that listens on the first of these ports that is free.
 
-    section  of the settings that the port is in
+    host, ports  port 0 is any free one, host `::` all addresses of IPv6 and IPv4
+    section      of the settings that the port is in
 
-    ConfigurationError if none can be had.
+    ConfigurationError if no port can be taken.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in ports:

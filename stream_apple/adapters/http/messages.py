@@ -1,7 +1,7 @@
-"""HTTP/1.1 as far as reading takes it: from bytes to a request, from a reply to bytes. No sockets.
+"""HTTP/1.1 for a server that is only read: parses requests from bytes, and makes bytes of replies, without sockets.
 
-A request has no body here: one that announces any is answered and its connection closed, so what follows a head on a
-connection is always the next head.
+A request has no body here. If it announces one, it is answered and its connection closed, so that a head on a
+connection is always followed by the next head.
 """
 
 import json
@@ -41,14 +41,14 @@ _ALWAYS = "".join(f"{name}: {value}\r\n" for name, value in PAGE_HEADERS.items()
 
 
 class Request(NamedTuple):
-    """What is asked of a path: the Accept header, and the query's parameters with all of their values."""
+    """A request for a path: its Accept header, and the query's parameters with all of their values."""
 
     accept: str
     query: Mapping[str, Sequence[str]]
 
 
 class Reply(NamedTuple):
-    """Holds what the server answers: status, headers and body."""
+    """Holds the server's answer: status, headers and body."""
 
     status: HTTPStatus
     content_type: str
@@ -59,7 +59,7 @@ Route = Callable[[Request], Reply]
 
 
 class Head(NamedTuple):
-    """The head of a request, not looked into further than it takes to know who answers it.
+    """The head of a request, parsed only as far as is needed to know who answers it.
 
     persistent  whether the connection may serve another request after this one
     """
@@ -76,13 +76,13 @@ class Head(NamedTuple):
 
 
 class MalformedRequestError(Exception):
-    """What came is no request of HTTP/1.0 or 1.1; the message says what was expected."""
+    """The received bytes are no request of HTTP/1.0 or 1.1; the message says what was expected."""
 
 
 def end_of_head(received: bytes | bytearray) -> int | None:
-    """How many bytes of `received` are the first head, the empty line included; None if it is not complete.
+    """Return the length in bytes of the first head, with its empty line; None if it is not complete.
 
-    MalformedRequestError if it has become too long without an end.
+    MalformedRequestError if it is longer than MOST_HEAD.
     """
     found = _END.search(received)
     if found is None and len(received) > MOST_HEAD:
@@ -91,7 +91,7 @@ def end_of_head(received: bytes | bytearray) -> int | None:
 
 
 def parse_head(data: bytes) -> Head:
-    """A complete head; MalformedRequestError if it is none."""
+    """Return the head in these bytes; MalformedRequestError if they are no complete head."""
     found = _REQUEST.fullmatch(data)
     if found is None:
         raise MalformedRequestError("expected a request line such as GET / HTTP/1.1, and headers such as Host: name")
@@ -108,7 +108,7 @@ def parse_head(data: bytes) -> Head:
 
 
 def to_bytes(reply: Reply, *, with_body: bool, persistent: bool) -> bytes:
-    """The reply as it goes over the wire; `persistent`: the connection stays open after it."""
+    """Return the reply's bytes; `persistent` says whether the connection stays open after it."""
     allow = f"Allow: {', '.join(METHODS)}\r\n" if reply.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
     head = (
         f"HTTP/1.1 {reply.status.value} {reply.status.phrase}\r\n"
@@ -121,5 +121,5 @@ def to_bytes(reply: Reply, *, with_body: bool, persistent: bool) -> bytes:
 
 
 def json_reply(status: HTTPStatus, facts: dict[str, Any]) -> Reply:
-    """An answer with these facts, which hold JSON types only."""
+    """Return a reply with these facts, which are JSON types."""
     return Reply(status, "application/json", json.dumps(facts).encode() + b"\n")

@@ -21,11 +21,11 @@ _ASSETS = {
 
 
 class _ParameterError(Exception):
-    """A parameter of the query is not as needed."""
+    """A parameter of the query is missing or out of range."""
 
 
 def page_routes(status: Status) -> dict[str, Route]:
-    """The page's paths, and what each answers."""
+    """Return the page's paths, each with its route."""
     kept = _Kept(status.now)
 
     def tell_status(request: Request) -> Reply:
@@ -55,14 +55,14 @@ def page_routes(status: Status) -> dict[str, Route]:
 
 
 class _Kept:
-    """Replies that were rendered a moment ago, for whoever asks the same. For one thread."""
+    """Keeps replies for a moment, for further clients that ask the same; only one thread may use it."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._replies: dict[tuple[str | int, ...], tuple[float, Reply]] = {}
 
     def reply(self, question: tuple[str | int, ...], render: Callable[[], Reply]) -> Reply:
-        """What `render` returns, or what it returned to this question less than half a second ago."""
+        """Return what `render` does, or what it returned for this question less than half a second ago."""
         known = self._replies.get(question)
         if known is None or self._now() >= known[0]:
             if len(self._replies) >= _MOST_KEPT:
@@ -82,7 +82,7 @@ def _refused(status: HTTPStatus, error: Exception) -> Reply:
 
 
 def _number(request: Request, name: str, least: int, most: int | None, default: int | None) -> int:
-    """The parameter as a whole number; _ParameterError if it is none, or if it is missing and has no default."""
+    """Return the parameter as a whole number; _ParameterError if it is none, or is missing without a default."""
     found = request.query.get(name, [])
     if not found and default is not None:
         return default

@@ -1,8 +1,8 @@
-"""All connections of the port on one thread, which never waits for a client, and rests off what it has used.
+"""Serves all connections of the port on one thread, which never waits for a client, and keeps to its share of a core.
 
 A round takes at most one request of each connection. So however many requests a client sends, and whether or not it
-reads the replies, the others have their turn, and the work is that of the thread's share of a core. Probes are answered
-here; what takes longer goes to the threads that render.
+reads the replies, the others have their turn, and the thread's share of a core bounds the work. Probes are answered
+here; requests that take longer go to the threads that render.
 """
 
 import selectors
@@ -51,7 +51,7 @@ _log = structlog.get_logger()
 class Reception:
     """Accepts, reads and writes. `run` is a thread's target; `stop` and `deliver` may be called by other threads.
 
-    thread_of  who answers a path; None: this thread
+    thread_of  returns the thread that answers a path; None: this thread does
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Reception:
         self._sweep()
 
     def _attend(self, connection: Connection, step: Callable[[Connection], None]) -> None:
-        """Take a step with a connection, which may have been closed for another; a defect costs no other client."""
+        """Take a step with a connection, unless it is closed; log an unexpected error, which closes only this one."""
         try:
             if connection.open:
                 step(connection)
@@ -169,7 +169,7 @@ class Reception:
             self._reply(connection, reply)
 
     def _reply_to(self, connection: Connection, head: Head) -> Reply | None:
-        """The reply, or None if another thread will deliver it."""
+        """Return the reply, or None if another thread will deliver it."""
         route = self._paths.get(head.path)
         if route is None:
             facts = {"status": f"no such path: {head.path[:_LONGEST_PATH_SHOWN]}", "paths": sorted(self._paths)}
@@ -207,7 +207,7 @@ class Reception:
                 self._ripe.append(connection)
 
     def _enter(self, connection: Connection, stage: Stage) -> None:
-        """Begin a stage, and have the selector tell what it waits for; a reply's time is not renewed by each part."""
+        """Begin a stage, and have the selector wait for it; parts of a reply don't renew the reply's time."""
         before, now = connection.stage, time.monotonic()
         if stage is before is Stage.READER:
             return

@@ -1,4 +1,4 @@
-"""A thread that makes the replies which take long, one at a time, within its share of a core."""
+"""A thread that renders the replies that take long, one at a time, within its share of a core."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from stream_apple.adapters.http.messages import Head, Reply, Route, json_reply
 from stream_apple.adapters.http.work_share import WorkShare
 
 MOST_WAITING = 256
-"""Requests, also of clients that are gone again."""
+"""How many requests may wait, including those of clients that are gone."""
 
 _log = structlog.get_logger()
 
@@ -32,12 +32,12 @@ class RenderThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin nothing more. What is being made is not waited for: a successor of the process waits."""
+        """Begin no further reply. It does not wait for the present one, as a successor of the process waits."""
         self._stopping.set()
         self._tasks.put(None)
 
     def submit(self, connection: Connection, route: Route, head: Head) -> bool:
-        """Have the request answered some time; False if too many wait."""
+        """Queue the request; return False if too many wait."""
         if self._tasks.qsize() >= MOST_WAITING:
             return False
         self._tasks.put((connection, route, head))
@@ -52,7 +52,7 @@ class RenderThread:
 
 
 def answer(route: Route, head: Head) -> Reply:
-    """What the route replies; a defect of it is logged, and is no reason for the thread to end."""
+    """Return the route's reply; an unexpected error is logged, and answered, and does not end the thread."""
     try:
         return route(head.request())
     except Exception:  # noqa: BLE001  whatever it is, it is told

@@ -1,7 +1,7 @@
-"""One port for people, probes and Prometheus, for reading only. It reads what the loop has written, and no more.
+"""One read-only port for people, probes and Prometheus. It only reads what the loop has written.
 
-Three daemon threads, each within its share of a core: one has all connections and answers the probes, one renders for
-Prometheus, one for the page. None touches a Kafka client: those belong to the loop's thread.
+It has three daemon threads, each within its share of a core: one has all connections and answers the probes, one
+renders for Prometheus, one for the page. None of them uses a Kafka client, as those belong to the loop's thread.
 """
 
 import socket
@@ -31,22 +31,22 @@ _METRICS_S = 0.5  # the worker writes most of them once a second
 
 
 def routes(health: Health, registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> dict[str, Route]:
-    """The paths of probes and Prometheus, and what each answers."""
+    """Return the paths of probes and Prometheus, each with its route."""
     return {METRICS_PATH: metrics_route(registry, now), **probe_routes(health.live, health.ready)}
 
 
 def probe_routes(live: Callable[[], Verdict], ready: Callable[[], Verdict]) -> dict[str, Route]:
-    """The paths of probes, by what these say."""
+    """Return the paths of probes, each with a route that answers by its function."""
     return {"/livez": lambda _: _told(live()), "/readyz": lambda _: _told(ready())}
 
 
 def facts_route(facts: Callable[[], Any]) -> Route:
-    """What is JSON, of these facts as they are when they are asked for."""
+    """Return a route that answers with the present facts as JSON."""
     return lambda _: json_reply(HTTPStatus.OK, facts())
 
 
 def metrics_route(registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> Route:
-    """What Prometheus is answered; rendered anew at most twice a second."""
+    """Return the route for Prometheus, whose reply is rendered at most twice a second."""
     rendered: dict[str, tuple[float, bytes]] = {}  # by content type: when it is too old, and the text
 
     def metrics(request: Request) -> Reply:

@@ -1,4 +1,4 @@
-"""What the worker says of itself as JSON: what its metrics say, grouped for people, and what metrics can't hold."""
+"""The status of a worker as JSON: the values of its metrics, grouped for people, and facts that metrics can't hold."""
 
 import platform
 import threading
@@ -14,7 +14,7 @@ from stream_apple.monitoring.observer import WorkerObserver
 from stream_apple.stream.partitions.partition import INCOMPLETE
 
 MOST_TOP = 200
-"""Monomials, products and parents of a model that can be asked for."""
+"""The greatest number of monomials, products and parents of a model that can be asked for."""
 _STATUS_S = 0.5
 _MODEL_S = 3.0
 _SHARE = 0.03  # of a core, at most, for views of models: half of what the thread has that makes them
@@ -39,11 +39,11 @@ class _Known(NamedTuple):
 
 
 class Status:
-    """The state of one worker, for any number of viewers: what is costly is computed once in a while, and kept.
+    """The state of one worker, for any number of viewers; costly views are computed now and then, and kept.
 
     settings  the configuration, redacted, in JSON types
-    now       monotonic seconds
-    finder    of names that the view of a model lacks
+    now       returns monotonic seconds
+    finder    looks for names that the view of a model lacks
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Status:
         self._views: dict[int, _Known] = {}
 
     def status(self, since_ms: int = 0) -> dict[str, Any]:
-        """What /status answers: everything but the models; of the histories, the points later than `since_ms`."""
+        """Return the reply to /status: everything but the models, and the points of histories after `since_ms`."""
         with self._lock:
             if self._known is None or self.now() >= self._known[0]:
                 self._known = (self.now() + _STATUS_S, self._facts())
@@ -80,7 +80,7 @@ class Status:
         }
 
     def model(self, partition: int, top: int) -> dict[str, Any]:
-        """What /model answers: the view of a partition's model; NotShownError if there is none here and now."""
+        """Return the reply to /model: the view of a partition's model; NotShownError if there is none at present."""
         known = self._known_view(partition)
         if known.nameless and self._finder.look(Wanted(partition, known.view.state.at, known.nameless)):
             with self._lock:
@@ -90,7 +90,7 @@ class Status:
         return known.view.facts(top)
 
     def _known_view(self, partition: int) -> "_Known":
-        """The view of now, or of a moment ago."""
+        """Return the view of the model as it is now, or was a moment ago."""
         with self._lock:
             owned = self._observer.owned
             found = owned.get(partition)

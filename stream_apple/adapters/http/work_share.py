@@ -1,6 +1,6 @@
-"""How much of a core a thread may take: what it uses it must rest off, so that no client can make it take more.
+"""Bounds a thread to a share of a core: it must rest after work, so that no client can make it use more.
 
-The interpreter is shared with the thread that learns from the stream, and that one comes first.
+It shares the interpreter with the threads that learn from the stream, which come first.
 """
 
 import time
@@ -31,7 +31,7 @@ class WorkShare:
         self._at = now()
 
     def rest_s(self) -> float:
-        """Seconds for which the thread has to rest now, because of what it has done: mostly 0."""
+        """Return for how many seconds the thread has to rest now after its work, which is 0 most of the time."""
         now, used = self._now(), self._used()
         earned = min(self._burst_s, self._credit_s + self._share * (now - self._at))
         self._credit_s = earned - (used - self._seen_s)

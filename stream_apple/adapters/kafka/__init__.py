@@ -1,1 +1,1 @@
-"""Kafka, by librdkafka: the broker port, read-only consumers, the topics, `check`, and a producer of examples."""
+"""Access to Kafka by librdkafka: the broker port, read-only consumers, topics, `check`, and a producer of examples."""

@@ -1,4 +1,4 @@
-"""Kafka's admin client, with its errors in our words, and the form in which checks of a cluster report."""
+"""Kafka's admin client, with errors that say what was expected and found, and the findings of checks of a cluster."""
 
 import logging
 import re
@@ -29,13 +29,13 @@ from stream_apple.stream.log.ports import Committed, LogRange
 CONNECT_S = 6.0
 REQUEST_S = 8.0
 
-# The client's own log lines would stand between ours; what is wrong comes as an error as well.
+# Without this the client would log lines of its own; what is wrong also comes as an error.
 SILENT = logging.getLogger("librdkafka.admin")
 SILENT.setLevel(logging.CRITICAL + 1)
 
 _T = TypeVar("_T")
 
-# The timing of each attempt would make a new text of the same error.
+# Times in the text would make the same error look new at each attempt.
 _TIMING = re.compile(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)")
 
 # A coordinator that has just started, or is being elected, gives these for a moment.
@@ -54,7 +54,7 @@ _TIMEOUT_BOUNDS: tuple[tuple[str, str, Literal["at least", "at most"]], ...] = (
 
 
 class Finding(NamedTuple):
-    """One line of the report about a cluster. `note`: good to know, stops nothing."""
+    """One line of the report about a cluster; a `note` informs, and stops no worker."""
 
     verdict: Literal["ok", "note", "fault"]
     subject: str
@@ -68,8 +68,8 @@ class Cluster:
     topics      name -> number of partitions, of all topics that this client may see
     has_controller  whether one of its brokers answers questions about settings; librdkafka's own cluster has none
     properties  librdkafka's
-    request_s   how long one answer may take
-    counted     topics whose partitions are known: then no others are asked for, of which there may be thousands
+    request_s   how many seconds one answer may take
+    counted     name -> number of partitions of the topics that matter; if given, the many others are not asked for
 
     ConfigurationError if librdkafka refuses a property, BrokerError if no broker answers within CONNECT_S.
     """
@@ -110,11 +110,11 @@ class Cluster:
         return self.topics[topic]
 
     def ask_coordinator(self, request: Callable[[], _T]) -> _T:
-        """The answer to `request`, made again while a coordinator is being elected; KafkaException if refused."""
+        """Return the answer to `request`, repeated while a coordinator is being elected; KafkaException if refused."""
         return RetryPolicy(self.request_s).retry_while(lambda error: error.code() in _COORDINATOR_ERRORS, request)
 
     def log_ranges(self, topic: str, partitions: Iterable[int]) -> dict[int, LogRange]:
-        """Offsets in the logs, up to their very ends, all asked for at once; BrokerError if one can't be had."""
+        """Return the offsets in the logs, up to their very ends; BrokerError if a broker does not tell those of one."""
         places = [TopicPartition(topic, number) for number in partitions]
         if not places:
             return {}
@@ -133,7 +133,7 @@ class Cluster:
         return found
 
     def groups(self) -> list[str]:
-        """Names of the consumer groups that this client may see, of those brokers that tell; none if none does."""
+        """Return the names of the consumer groups that this client may see, from the brokers that answer."""
         try:
             with as_kafka_exception():
                 listed = self.client.list_consumer_groups(request_timeout=REQUEST_S).result()
@@ -142,9 +142,10 @@ class Cluster:
         return sorted(group.group_id for group in listed.valid)
 
     def committed_by(self, groups: Iterable[str], topic: str, within_s: float) -> dict[str, list[Committed]]:
-        """What each of these groups has committed in the topic, all asked for at once.
+        """Return what each of these groups has committed in the topic; the groups are asked for at the same time.
 
-        Left out are groups that this client may not look at, or whose coordinator is silent for `within_s` seconds.
+        Groups that this client may not see, or whose coordinator does not answer within `within_s` seconds, are left
+        out.
         """
         places = [TopicPartition(topic, number) for number in range(self.topics.get(topic, 0))]
         if not places:
@@ -167,7 +168,10 @@ class Cluster:
         return found
 
     def create(self, topics: Sequence[NewTopic], *, dry_run: bool = False) -> None:
-        """Make all of these topics; `dry_run`: let the brokers check it."""
+        """Create these topics, or with `dry_run` only have the brokers check that.
+
+        ConfigurationError if the brokers refuse one; BrokerError if they don't answer, or it does not become visible.
+        """
         futures = self.client.create_topics(
             list(topics), operation_timeout=REQUEST_S, request_timeout=REQUEST_S, validate_only=dry_run
         )
@@ -184,7 +188,7 @@ class Cluster:
             self._wait_until_visible(set(futures))
 
     def _wait_until_visible(self, names: set[str]) -> None:
-        """The controller has made the topics before each broker knows of them."""
+        """Wait until a broker knows of the topics: the controller creates them before each broker does."""
         unseen = names
         for _ in RetryPolicy(REQUEST_S).attempts():
             with translated(f"asking for {', '.join(sorted(unseen))}"):
@@ -195,7 +199,7 @@ class Cluster:
         raise BrokerError(f"expected to see what was created within {REQUEST_S:g} s, found no {missing}")
 
     def set_settings(self, topic: str, settings: Mapping[str, str], *, dry_run: bool = False) -> None:
-        """Change these settings of a topic, and no others; `dry_run`: let the brokers check it."""
+        """Change only these settings of a topic, or have the brokers check that; it raises what `create` does."""
         operation = AlterConfigOpType.SET
         entries = [ConfigEntry(name, value, incremental_operation=operation) for name, value in settings.items()]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
@@ -203,7 +207,7 @@ class Cluster:
         _carry_out(futures[resource], f"topic {topic}: expected to set {', '.join(settings)}")
 
     def add_partitions(self, topic: str, count: int, *, dry_run: bool = False) -> None:
-        """Give a topic `count` partitions, more than it has; `dry_run`: let the brokers check it."""
+        """Give a topic `count` partitions, or have the brokers check that; it raises what `create` does."""
         futures = self.client.create_partitions(
             [NewPartitions(topic, count)],
             operation_timeout=REQUEST_S,
@@ -213,7 +217,7 @@ class Cluster:
         _carry_out(futures[topic], f"topic {topic}: expected to give it {count} partitions")
 
     def result(self, future: Future[_T], what: str) -> _T:
-        """The future's value; BrokerError says that `what` failed, and why."""
+        """Return the future's value; BrokerError says that `what` failed, and why."""
         try:
             with as_kafka_exception():
                 return future.result()
@@ -222,20 +226,20 @@ class Cluster:
 
 
 def _carry_out(future: Future[_T], what: str) -> None:
-    """ConfigurationError if the brokers refuse, BrokerError if they do not answer."""
+    """Wait for the future; ConfigurationError if the brokers refuse, BrokerError if they do not answer."""
     try:
         with as_kafka_exception():
             future.result()
     except KafkaException as error:
-        # Negative codes are the client's own: the broker was not heard.
+        # Negative codes are the client's own: no broker has answered.
         kind = BrokerError if error.args[0].code() < 0 else ConfigurationError
         raise kind(f"{what}, found: {error_text(error.args[0])}") from error
 
 
 def timeout_faults(cluster: Cluster) -> list[str]:
-    """Timeouts of this client that the brokers don't accept, a line each; BrokerError if no broker tells its bounds.
+    """Return a line for each timeout of this client that a broker refuses; BrokerError if no broker tells its bounds.
 
-    They may differ from broker to broker, and each may coordinate the group or the transaction.
+    All brokers are asked, as bounds may differ, and any broker may coordinate the group or the transaction.
     """
     faults: dict[tuple[str, str], str] = {}
     told = _broker_settings(cluster)
@@ -250,7 +254,7 @@ def timeout_faults(cluster: Cluster) -> list[str]:
 
 
 def _broker_settings(cluster: Cluster) -> dict[int, dict[str, str]]:
-    """Static and dynamic settings of each broker that tells them; BrokerError if none does."""
+    """Return the static and dynamic settings of each broker that tells them; BrokerError if none does."""
     resources = {number: ConfigResource(ResourceType.BROKER, str(number)) for number in cluster.brokers}
     asked = cluster.client.describe_configs(list(resources.values()), request_timeout=cluster.request_s)
     told, refused = {}, None

@@ -1,7 +1,7 @@
 """The broker port on librdkafka: a static member of a classic consumer group, and a transactional producer.
 
-Every call of the port may meet an error of Kafka: `retry` repeats what can be repeated, `errors` turns the rest into
-AbortableError or an error to leave with. The consumer belongs to the thread that calls the port.
+Every call of the port may fail with an error of Kafka: `retry` repeats what can be repeated, `errors` turns the rest
+into AbortableError, or into an error that ends the worker. Only the thread that calls the port uses the consumer.
 """
 
 import time
@@ -24,9 +24,9 @@ from stream_apple.adapters.kafka.transactional_producer import TransactionalProd
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, LogRange, Record
 
-_DRAINED_AT_ONCE = 1000  # records that nobody waits for any more
+_DRAINED_AT_ONCE = 1000  # records that are fetched and thrown away at a time
 _LEAVE_S = 3.0
-_SLOW_S = 5.0  # a call that takes longer finds no broker, or one that might as well not be there
+_SLOW_S = 5.0  # after so long in one call the brokers count as unreachable
 
 _log = structlog.get_logger()
 
@@ -34,10 +34,10 @@ _log = structlog.get_logger()
 class KafkaBroker:
     """One worker's connection; see `ports.Broker` for the contract of each method.
 
-    input_topic       that the group shares out: examples, or a joiner's impressions
-    outage_s          how long `fetch` waits for an answer of any broker
-    reader_ahead_kib  of records that a reader may have fetched ahead, instead of what is good for snapshots
-    idle_readers      clients that are kept for further readers, where there are many
+    input_topic       whose partitions the group shares: examples, or a joiner's impressions
+    outage_s          seconds for which no broker may answer before `fetch` raises BrokerError
+    reader_ahead_kib  KiB of records that a reader may fetch ahead; None: as much as is best for snapshots
+    idle_readers      how many clients of closed readers are kept for further readers
 
     `begin`, `send`, `send_all` and `flush` are the producer's own methods.
     """
@@ -70,21 +70,21 @@ class KafkaBroker:
         self._leaving = False
 
     def shorten_deadline(self) -> None:
-        """From now on wait no longer for Kafka than a supervisor waits for this worker. For signal handlers."""
+        """Wait for Kafka, from now on, no longer than a supervisor waits for this worker. Signal handlers call this."""
         self._retry.shorten_deadline()
 
     def leave(self) -> None:
-        """Let `close` hand the partitions to others, not keep them for a successor. For signal handlers."""
+        """Have `close` give the partitions to others, not keep them for a successor. Signal handlers call this."""
         self._leaving = True
 
     @property
     def reachable(self) -> bool:
-        """Whether a broker has answered lately, as far as is known; for other threads too."""
+        """Whether a broker has answered lately, as far as is known; any thread may ask."""
         return self._connectivity.reachable and self._retry.waiting_s < _SLOW_S
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has; ConfigurationError if it does not exist, or may not be used."""
-        # Asked by the consumer: a producer's question would create the topic on a careless cluster.
+        """Return how many partitions the topic has; ConfigurationError if it does not exist, or may not be used."""
+        # The consumer asks: a producer's question would create the topic where `auto.create.topics.enable` is set.
         answer = self._retry.retry_until_deadline(
             f"topic {topic}",
             lambda: self._consumer.list_topics(topic, timeout=ATTEMPT_TIMEOUT_S),
@@ -101,19 +101,19 @@ class KafkaBroker:
         return len(found.partitions)
 
     def start_fencing(self, permitted: Callable[[], object] = lambda: None) -> None:
-        """Begin to fence predecessors, in the background: `join` then has less to wait for. Call it once, early.
+        """Begin to fence predecessors in the background, so that `join` takes less time. Call it once, early.
 
-        Nobody is fenced before `permitted` returns. What it raises, `join` does.
+        No one is fenced before `permitted` returns. If `permitted` raises, `join` raises that.
         """
         self._producer.start_fencing(permitted)
 
     @property
     def open_s(self) -> float:
-        """For how long the transaction has been open; 0 if none is."""
+        """Return for how many seconds a transaction has been open; 0 if none is."""
         return self._producer.open_s
 
     def join(self, assignment: Assignment) -> None:
-        """Fence predecessors first: what they left open must be decided before offsets are read."""
+        """Fence predecessors, whose transactions must be decided before offsets are read; then join the group."""
         try:
             self._producer.fence()
         except RefusedTimeoutError as error:
@@ -122,13 +122,13 @@ class KafkaBroker:
             self._listener.join(self._consumer, assignment)
 
     def rejoin(self) -> None:
-        """Give up every partition; a static member has them back within a fraction of a second."""
+        """Give up every partition and join again; a static member has them back within a fraction of a second."""
         with translated("joining the group again"):
             self._listener.rejoin(self._consumer)
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
-        """Records, and whatever librdkafka has to report meanwhile."""
-        # librdkafka drops from this list what was fetched before a rebalance that happens during the call.
+        """Return records, and process what librdkafka reports meanwhile: rebalances, deliveries and errors."""
+        # librdkafka leaves out records that were fetched before a rebalance that happens during the call.
         with translated("fetching"):
             messages = self._listener.consume(self._consumer, limit, timeout_s)
         self._producer.serve()
@@ -152,7 +152,7 @@ class KafkaBroker:
             _log.warning("fetch_error", partition=message.partition(), error=error.str(), code=error.name())
 
     def pause(self, partition: int, offset: int) -> None:
-        """What has been fetched of it is dropped by the pause."""
+        """Deliver nothing of the partition before `resume`; records that were fetched already are dropped."""
         if partition not in self._listener.starts:
             return
         try:
@@ -162,23 +162,23 @@ class KafkaBroker:
             raise AbortableError(f"holding {self._input_topic}-{partition}@{offset}: {error.args[0].str()}") from error
 
     def resume(self, partition: int) -> None:
-        """What arrives from now on begins at the offset that the partition was assigned, or paused, with."""
+        """Deliver the partition again, from the offset that it was assigned or paused with."""
         start = self._listener.paused.pop(partition, None)
         if start is not None:
             place = TopicPartition(self._input_topic, partition, start)
             # librdkafka notices a resumed partition only when it wakes for another reason, up to a second later. A seek
-            # wakes it; where that is refused, as without a leader, there is nothing to hasten.
+            # wakes it; if that is refused, for example for want of a leader, no record could be fetched sooner anyway.
             with suppress(KafkaException):
                 self._consumer.seek(place)
             with translated(f"resuming {self._input_topic}-{partition}"):
                 self._consumer.resume([place])
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """Committed offsets; waits for transactions that are still deciding them."""
+        """Return the committed offsets; wait for transactions that are still deciding them."""
         return committed_offsets(self._consumer, self._retry, self._input_topic, partitions, reads=True)
 
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """Of a client of its own: this one waits for transactions."""
+        """Return the committed offsets without waiting for transactions, by a client of its own."""
         return self._view.committed(partitions)
 
     def log_range(self, topic: str, partition: int) -> LogRange:
@@ -186,16 +186,19 @@ class KafkaBroker:
         return log_range(self._consumer, self._retry, topic, partition)
 
     def reader(self, topic: str, partition: int, offset: int) -> PartitionReader:
-        """With a client of its own: it connects while this one goes on."""
+        """Return a reader with a client of its own, which connects in the background."""
         return self._readers.reader(topic, partition, offset)
 
     def backlog(self, partition: int) -> int:
-        """As of the latest fetch; the position steps over the markers of transactions, which are no records."""
+        """Return how many offsets of the partition are not fetched yet, as of the latest fetch; -1: not known.
+
+        Markers of transactions that the position has passed are not among them.
+        """
         asked = TopicPartition(self._input_topic, partition)
         with translated(f"the position in {self._input_topic}-{partition}"):
             (found,) = self._consumer.position([asked])
             _, high = self._consumer.get_watermark_offsets(asked, cached=True)
-        # There is no position before the first record; where nothing has come, nothing may be waiting either.
+        # There is no position before the first record: then it is the offset that the partition was assigned with.
         position = found.offset if found.offset >= 0 else self._listener.starts.get(partition, -1)
         position = self._listener.paused.get(partition, position)
         return max(high - position, 0) if position >= 0 and high >= 0 else -1
@@ -210,10 +213,10 @@ class KafkaBroker:
         self._producer.abort()
 
     def close(self) -> None:
-        """The transaction first: others wait for the offsets that it has in doubt.
+        """Abort an open transaction first, as others wait for the offsets in it; then close all clients.
 
-        The group goes on counting this worker as its member until the session ends, unless `leave` was called: a
-        successor of the same identity has the partitions at once, and nobody else is disturbed.
+        Unless `leave` was called, the group counts this worker as its member until the session ends: a successor with
+        the same identity has the partitions at once, and no other member notices.
         """
         self._listener.detach()
         self._producer.close()
@@ -230,17 +233,17 @@ class KafkaBroker:
             _log.warning("close_error", doing="closing the consumer", error=error.args[0].str())
 
     def _unsubscribe(self) -> None:
-        # An assignment that is answered while the consumer closes can block the process for ever, signals and liveness
-        # with it (librdkafka 4884). None can be on its way to who has partitions: they would be revoked first. And
-        # after `unsubscribe` none is made any more, and `consume` answers one that waits.
+        # An assignment that arrives while the consumer closes can block the process for ever, with its signal handlers
+        # and its probes (librdkafka 4884). A member with partitions is safe, as these would be revoked first. After
+        # `unsubscribe` no further assignment is made, and `consume` serves one that has come already.
         with suppress(KafkaException):
             self._consumer.unsubscribe()
         while self._consumer.consume(_DRAINED_AT_ONCE, 0.0):
             pass
 
     def _wait_until_left(self) -> None:
-        # The group is told once the partitions have been let go, which takes a moment; the id is dropped with that. A
-        # consumer that closes before would not tell it, being a static member.
+        # librdkafka tells the group once the partitions have been given up, a moment later, and drops its member id
+        # then. A static member that is closed before does not tell the group.
         deadline = time.monotonic() + _LEAVE_S
         while self._consumer.memberid():
             if time.monotonic() >= deadline:
@@ -249,7 +252,7 @@ class KafkaBroker:
             self._consumer.consume(_DRAINED_AT_ONCE, 0.01)
 
     def _on_error(self, error: KafkaError) -> None:
-        # A fatal error does not come this way: confluent-kafka raises it from the call that was to report it.
+        # Fatal errors are not reported here: confluent-kafka raises them from the call during which they occur.
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001  librdkafka's own codes begin so
             self._connectivity.suspect(error.str())
 

@@ -1,4 +1,4 @@
-"""What librdkafka's two clients are told: the user's properties, ours, and which belongs to which client."""
+"""The properties of librdkafka's clients: the user's, those that are fixed, and which belong to which client."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -15,20 +15,20 @@ Properties = Mapping[str, str | int | float | bool]
 
 SESSION_MS = 45_000
 SNAPSHOT_MESSAGE_BYTES = 1_048_576
-"""No message of a snapshot is larger, whatever the model holds."""
+"""The largest size in bytes of a message of a snapshot, whatever the model holds."""
 STATISTICS_MS = 1_000
-"""How often the consumer tells when it last heard from a broker: a few kilobytes of JSON for each partition."""
+"""How often the consumer reports its statistics, a few kilobytes of JSON for each partition."""
 
 
 class Identity(NamedTuple):
-    """What the cluster knows a worker by, the same after every restart."""
+    """The names by which the cluster knows a worker; they are the same after every restart."""
 
     group: str
     instance: str
     transactional_id: str
 
 
-# Each default may be overridden by the user: they decide about speed and memory, not about results.
+# The user may override each of these defaults: they affect speed and memory, not results.
 _DEFAULTS: dict[str, Any] = {
     "reconnect.backoff.max.ms": 2_000,
 }
@@ -37,24 +37,25 @@ _READING_DEFAULTS: dict[str, Any] = {
     "check.crcs": True,  # a flipped bit would be learned
 }
 _MEMBER_DEFAULTS: dict[str, Any] = {
-    # Looking for brokers anew when all are down leaves the producer without its coordinator for good (librdkafka 5511).
-    # Not to look leaves a client without brokers for good if one that is just coming back names none (librdkafka 5301):
-    # `connectivity` sees that, and ends the worker. Those who only read do look, and need no coordinator.
+    # By default, a producer never finds its coordinator again after all brokers were down (librdkafka 5511).
+    # With "none", a client never finds brokers again if one that is just coming back names none (librdkafka 5301):
+    # `connectivity` notices that, and ends the worker. Readers keep the default, as they need no coordinator.
     "metadata.recovery.strategy": "none",
 }
 _CONSUMER_DEFAULTS: dict[str, Any] = {
     **_READING_DEFAULTS,
     **_MEMBER_DEFAULTS,
-    # What comes is kept whole, whatever room there is: with the client's own 50 MiB, that would be most of the memory.
+    # The client keeps an answer even if its queue is full: with its own default of 50 MiB, answers would take most of
+    # the memory.
     "fetch.max.bytes": 2 << 20,
     "fetch.queue.backoff.ms": 20,  # the default leaves a drained queue empty for up to a second
-    "fetch.wait.max.ms": 100,  # so long a released partition may wait for an answer about the others
+    "fetch.wait.max.ms": 100,  # a resumed partition may wait so long, for the answer to a request without it
     "max.partition.fetch.bytes": 1 << 20,
     "queued.max.messages.kbytes": 16 << 10,
     "queued.min.messages": 20_000,
     "session.timeout.ms": SESSION_MS,
 }
-# A snapshot is some hundred messages of half a megabyte, read once: large answers, and many ahead of the reader.
+# A snapshot is some hundred messages of half a megabyte, read once: so answers are large, and much is fetched ahead.
 _READER_DEFAULTS: dict[str, Any] = {
     **_READING_DEFAULTS,
     "max.partition.fetch.bytes": 16 << 20,
@@ -70,7 +71,7 @@ _PRODUCER_DEFAULTS: dict[str, Any] = {
     "message.max.bytes": 128 << 20,
     "queue.buffering.max.kbytes": 32 << 10,
     "queue.buffering.max.messages": 100_000,
-    # When a dead worker's partitions move on, its last transaction has been aborted by the broker already.
+    # As long as a session: when a dead worker's partitions move, the broker has already aborted its last transaction.
     "transaction.timeout.ms": SESSION_MS,
 }
 
@@ -128,7 +129,7 @@ _PRODUCER_ONLY = frozenset(
 
 
 def consumer_properties(properties: Properties, identity: Identity) -> dict[str, Any]:
-    """Properties of the consumer; librdkafka would warn of each that only a producer has."""
+    """Return the properties of the consumer, without those of a producer only, of which librdkafka would warn."""
     given = {name: value for name, value in properties.items() if name not in _PRODUCER_ONLY}
     return {
         **_CONSUMER_DEFAULTS,
@@ -138,11 +139,11 @@ def consumer_properties(properties: Properties, identity: Identity) -> dict[str,
         "enable.auto.offset.store": False,
         "group.id": identity.group,
         "group.instance.id": identity.instance,
-        # Classic, because of what happens when a worker dies without leaving and its successor comes with the same
-        # identity (tests/broker/test_group_protocol.py): here the successor owns the partitions in 0.1 s; under
-        # KIP-848 (`consumer`) it is refused, fatally, until the dead member's session of 45 s has ended. And an
-        # eager assignor, because the transaction of a revoked partition can be committed before the partition moves
-        # only if all members stop for a moment.
+        # The protocol is classic because of workers that die without leaving, and whose successor has the same identity
+        # (tests/broker/test_group_protocol.py): the successor owns the partitions in 0.1 s; under KIP-848 (`consumer`)
+        # it is refused, fatally, until the dead member's session of 45 s has ended. The assignor is an eager one as the
+        # transaction of a revoked partition can be committed before the partition moves only if all members stop for a
+        # moment.
         "group.protocol": "classic",
         "statistics.interval.ms": STATISTICS_MS,
         "partition.assignment.strategy": "range",
@@ -151,9 +152,9 @@ def consumer_properties(properties: Properties, identity: Identity) -> dict[str,
 
 
 def reader_properties(properties: Properties, group: str, ahead_kib: int | None = None) -> dict[str, Any]:
-    """Properties of a consumer that belongs to no group and reads what is committed.
+    """Return the properties of a consumer that joins no group and reads committed records.
 
-    ahead_kib  of records that it may have fetched ahead, instead of what is good for snapshots
+    ahead_kib  KiB of records that it may fetch ahead; None: as much as is best for snapshots
     """
     given = {name: value for name, value in properties.items() if name not in _PRODUCER_ONLY}
     if ahead_kib is not None:
@@ -173,21 +174,21 @@ def reader_properties(properties: Properties, group: str, ahead_kib: int | None 
 
 
 def producer_properties(properties: Properties, identity: Identity) -> dict[str, Any]:
-    """Properties of the transactional producer."""
+    """Return the properties of the transactional producer."""
     given = {name: value for name, value in properties.items() if name not in _CONSUMER_ONLY}
     return {
         **_PRODUCER_DEFAULTS,
         **given,
-        "allow.auto.create.topics": False,  # to ask about a topic must not make it
+        "allow.auto.create.topics": False,  # asking about a topic must not create it
         "transactional.id": identity.transactional_id,
     }
 
 
 def queues_of(properties: Properties, brokers: int) -> Queues:
-    """What the clients of a worker may keep, by their properties, which start-up has made fit."""
+    """Return how many bytes a worker's clients may keep in their queues, by their final properties."""
 
     def number(own: Mapping[str, Any], name: str) -> int:
-        with suppress(ValueError):  # what is no number is librdkafka's to refuse
+        with suppress(ValueError):  # librdkafka will refuse a value that is no number
             return int(properties.get(name, own.get(name, 0)))
         return int(own.get(name, 0))
 
@@ -203,23 +204,23 @@ def queues_of(properties: Properties, brokers: int) -> Queues:
 
 
 def with_room(properties: Properties, largest: int) -> Properties:
-    """With a queue of the producer that holds a message of `largest` bytes, unless somebody has set how large it is.
+    """Return the properties with a producer's queue that has room for a message of `largest` bytes, unless it is set.
 
-    A queue that is too small for a single message is full for ever.
+    In a queue that is too small for a message, there would never be room for it.
     """
     name = "queue.buffering.max.kbytes"
     return {name: max(_PRODUCER_DEFAULTS[name], -(-largest // 1024)), **properties}
 
 
 def property_faults(properties: Properties, commit_interval_ms: int, largest: int) -> list[str]:
-    """What is wrong with properties that librdkafka takes one by one, and would stumble over while it works.
+    """Return a line for each property that librdkafka accepts, but that does not fit the others or this worker.
 
-    A line each: expected, found, and why. `largest` is the size of the largest message, in bytes.
+    A line says what is expected, what was found, and why. `largest` is the size of the largest message, in bytes.
     """
     given = {name: str(value) for name, value in {**_PRODUCER_DEFAULTS, **properties}.items()}
 
     def number(*names: str, default: float) -> tuple[str, float]:
-        """The property by the first of its names that is set; a value that is no number is librdkafka's to refuse."""
+        """Return the first of the property's names that has a number, and that; librdkafka will refuse other values."""
         for name in names:
             with suppress(ValueError, KeyError):
                 return name, float(given[name])
@@ -255,7 +256,7 @@ def property_faults(properties: Properties, commit_interval_ms: int, largest: in
 
 
 def check_properties(properties: Properties, commit_interval_ms: int, largest: int) -> None:
-    """ConfigurationError if there are `property_faults`."""
+    """Raise ConfigurationError if there are `property_faults`."""
     faults = property_faults(properties, commit_interval_ms, largest)
     if faults:
         raise ConfigurationError("; ".join(faults))
@@ -267,9 +268,11 @@ def open_clients(
     on_error: Callable[[KafkaError], None],
     on_statistics: Callable[[str], None],
 ) -> tuple[Consumer, Producer]:
-    """Both clients, which report to `on_error` and to the logger `librdkafka`; ConfigurationError if refused.
+    """Open both clients, which report to `on_error` and to the logger `librdkafka`.
 
-    on_statistics  is given the consumer's, as JSON
+    on_statistics  is given the consumer's statistics, as JSON
+
+    ConfigurationError if librdkafka refuses a property.
     """
     logger = logging.getLogger("librdkafka")
     shared: dict[str, Any] = {"error_cb": on_error}

@@ -1,16 +1,15 @@
-"""Whether the brokers can be reached, as far as that is known while there is nothing to do, and if not, why.
+"""Whether the brokers can be reached, also while no call needs them, and if not, why.
 
-A call that gets no answer times out, whatever the reason. librdkafka reports the reason on the side, to an error
-callback that is served only while its client is polled. Whether authentication fails is therefore found out by a
-client that is made for that question.
+A call that gets no answer times out, whatever the reason. librdkafka reports the reason to an error callback, which is
+served only while its client is polled. So a client of its own finds out whether authentication fails.
 
-A broker that is frozen, or cut off, is reported by nobody: connections stay, and requests wait for a minute. But while
-all is well brokers are never silent, however quiet the stream is: a member's heartbeats are answered every three
-seconds. When something last came from any of them is in librdkafka's statistics, which cost a record nothing.
+librdkafka does not report a broker that is frozen or cut off: connections stay, and requests wait for a minute. But
+brokers that work are never silent, even on a quiet stream, as they answer a member's heartbeats every three seconds.
+librdkafka's statistics, which cost nothing per record, say when something last came from any broker.
 
-The statistics also tell when a client knows no broker any more. One that comes back may name no broker for a moment,
-itself included; librdkafka then forgets it, and with it the last address that it has (its issue 5301). Such a client
-never reaches anybody again, and its process must end.
+The statistics also show that a client knows no broker any more. A broker that comes back may for a moment name no
+broker, not even itself; librdkafka then forgets all of them, with the last address (its issue 5301). Such a client
+never reaches a broker again, and its process must end.
 """
 
 import json
@@ -29,12 +28,12 @@ from stream_apple.adapters.kafka.errors import RefusedTimeoutError
 from stream_apple.errors import BrokerError, ConfigurationError
 
 OUTAGE_S = 300.0
-"""How long a worker without an open transaction waits for its brokers: by then a supervisor, and whoever it wakes,
-should know. With one open, its calls end before: `retry.DEADLINE_S`."""
+"""How long a worker without an open transaction waits for its brokers; then it ends, so that a supervisor notices. With
+a transaction open, its calls fail sooner: `retry.DEADLINE_S`."""
 ASK_AFTER_S = 6.0
-"""Two heartbeats without an answer. A member that waits for others to join has none, and is answered when it asks."""
+"""Silence after which a broker is asked: two heartbeats. It may be innocent, as in a rebalance there are none."""
 FORGOTTEN_S = 5.0
-"""How long a client may know no broker: by then none will be named any more."""
+"""How long a client may know no broker; after that none comes back."""
 PROBE_INTERVAL_S = 3.0
 PROBE_TIMEOUT_S = 0.5
 
@@ -42,7 +41,7 @@ _ADDRESSED = {"configured", "learned"}
 _DIAGNOSIS_S = 3.0
 _POLL_S = 0.05
 
-# What a broker says when it does not accept this client's certificate, or that there is none.
+# A broker that does not accept this client's certificate, or misses one, answers with an alert.
 _TLS_ALERT = re.compile(r"SSL routines:.*\balert\b")
 # A TLS handshake that ends without a reason is that of a broker that is going away, or of a listener without TLS.
 _HUNG_UP = "Disconnected"
@@ -54,11 +53,11 @@ class Connectivity:
     """Turns librdkafka's reports into one log line when all brokers are gone and one when they are back.
 
     properties  librdkafka's
-    probe       whether a broker answers, within PROBE_TIMEOUT_S
-    limit_s     how long no broker may answer
+    probe       returns whether a broker answers, within PROBE_TIMEOUT_S
+    limit_s     seconds for which no broker may answer
 
-    A report alone proves nothing: librdkafka makes one for idle connections that a broker has closed as well. Nor does
-    silence, which counts from the first `check` on. In doubt, a broker is asked.
+    A report alone proves nothing: librdkafka also makes one when a broker has closed idle connections. Silence, which
+    counts from the first `check` on, proves nothing either. So after either of them a broker is asked.
     """
 
     def __init__(
@@ -81,15 +80,15 @@ class Connectivity:
 
     @property
     def reachable(self) -> bool:
-        """False from the first probe without an answer until the next answer."""
+        """Whether brokers answer: False from the first probe without an answer until the next answer."""
         return self._silent_since is None
 
     def suspect(self, reason: str) -> None:
-        """Note that librdkafka reports to reach no broker, and why. Does not block."""
+        """Note that librdkafka reports that it reaches no broker, and why. This does not block."""
         self._suspicion = reason
 
     def learn(self, statistics: str) -> None:
-        """Take note of what librdkafka's statistics, JSON, tell of the brokers. Does not block."""
+        """Note what librdkafka's statistics, given as JSON, say about the brokers. This does not block."""
         facts = json.loads(statistics)
         self.hear(latest_answer(facts))
         if knows_brokers(facts):
@@ -98,14 +97,14 @@ class Connectivity:
             self._forgotten_since = self._now()
 
     def hear(self, at: float | None) -> None:
-        """Something came from a broker `at` that time of `now`, or nothing ever. Does not block."""
+        """Note that something came from a broker `at` that time of the clock; None: nothing ever came."""
         if at is not None and (self._heard_at is None or at > self._heard_at):
             self._heard_at = at
 
     def check(self) -> None:
-        """Ask a broker now and then while there is doubt; BrokerError if none has answered for the limit.
+        """Ask a broker now and then while there is doubt.
 
-        BrokerError also if the client knows no broker any more.
+        BrokerError if none has answered for `limit_s`, or if the client knows no broker any more.
         """
         if self._forgotten_since is not None and self._now() - self._forgotten_since >= FORGOTTEN_S:
             raise BrokerError(
@@ -137,7 +136,7 @@ class Connectivity:
             )
 
     def confirm(self) -> None:
-        """Take note that a broker has answered."""
+        """Note that a broker has answered."""
         self.hear(self._now())
         if self._suspicion is None:
             return
@@ -147,7 +146,7 @@ class Connectivity:
         self._next_probe = 0.0
 
     def diagnose(self) -> None:
-        """Find out why a call got no answer; ConfigurationError if authentication fails: waiting would not help."""
+        """Find out why a call got no answer; ConfigurationError if authentication fails, as waiting would not help."""
         error = connection_error(self._properties)
         if error is None:
             return
@@ -160,7 +159,7 @@ class Connectivity:
         self.check()
 
     def explained(self, error: RefusedTimeoutError) -> ConfigurationError:
-        """The error with what the brokers accept in place of their refusal, as far as they tell it."""
+        """Return the error with the bounds that the brokers accept, as far as they tell them."""
         try:
             faults = timeout_faults(Cluster(self._properties))
         except (BrokerError, ConfigurationError) as untold:
@@ -172,7 +171,7 @@ class Connectivity:
 
 
 def latest_answer(facts: Mapping[str, Any]) -> float | None:
-    """When something last came from any broker, in seconds of the monotonic clock; None if nothing ever did.
+    """Return when something last came from any broker, in seconds of the monotonic clock; None if nothing ever did.
 
     facts  librdkafka's statistics; their clock is the one of `time.monotonic` on Linux
     """
@@ -186,7 +185,7 @@ def knows_brokers(facts: Mapping[str, Any]) -> bool:
 
 
 def connection_error(properties: Properties) -> KafkaError | None:
-    """The first error that a new client reports within three seconds, an authentication error before others."""
+    """Return the first error that a new client reports within three seconds, but any authentication error first."""
     reported: list[KafkaError] = []
     settings: dict[str, Any] = {**properties, "error_cb": reported.append, "logger": SILENT}
     client = AdminClient(settings)
@@ -200,7 +199,7 @@ def connection_error(properties: Properties) -> KafkaError | None:
 
 
 def is_authentication_error(error: KafkaError) -> bool:
-    """Whether a password, a token or a certificate is not accepted, by either side."""
+    """Whether the error says that one side does not accept the other's password, token or certificate."""
     text = error.str()
     return (
         error.code() == KafkaError._AUTHENTICATION  # noqa: SLF001  librdkafka's own codes begin so

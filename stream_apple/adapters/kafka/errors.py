@@ -1,7 +1,7 @@
 """What an error of Kafka means: repeat the call, abort the transaction, or end the worker with an exit code.
 
-confluent-kafka raises KafkaException, and now and then a SystemError in its place. Nothing else in this folder has to
-know: a call of a client is made inside `as_kafka_exception`, or inside one of the two contexts that translate further.
+confluent-kafka raises KafkaException, and in rare cases a SystemError in its place. Only this module deals with that:
+a call of a client is made inside `as_kafka_exception`, or inside one of the two contexts that translate further.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ UNKNOWN = frozenset(
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
     }
 )
-"""A topic or a partition does not exist, or the broker that was asked does not know of it yet."""
+"""Errors that say that a topic or partition does not exist, or that the asked broker does not know of it yet."""
 _CONFIGURATION_ERRORS = UNKNOWN | frozenset(
     {
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -68,17 +68,17 @@ _REFUSED_TIMEOUTS = frozenset({KafkaError.INVALID_SESSION_TIMEOUT, KafkaError.IN
 
 
 class RefusedTimeoutError(ConfigurationError):
-    """The brokers don't accept a timeout of this client. What they accept, `admin.timeout_faults` finds out."""
+    """The brokers don't accept a timeout of this client; `admin.timeout_faults` finds out what they accept."""
 
 
 def error_text(error: KafkaError) -> str:
-    """Kafka's own sentence, and the name of the error."""
+    """Return Kafka's own sentence, and the name of the error."""
     return f"{error.str()} ({error.name()})"
 
 
 @contextmanager
 def as_kafka_exception() -> Iterator[None]:
-    """Make calls of a client whose every failure is a KafkaException.
+    """Inside this context, a client's failures are all KafkaExceptions.
 
     When a client reports a fatal error inside `flush` or another call that serves callbacks, confluent-kafka sets a
     KafkaException and lets librdkafka go on. If another callback runs then, a delivery report or a signal handler, it
@@ -99,7 +99,7 @@ def as_kafka_exception() -> Iterator[None]:
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Make calls of a client whose failures are those of the port; `what` was being done, for the message."""
+    """Inside this context, a client's failures are the errors of the port; `what` says in them what was being done."""
     try:
         with as_kafka_exception():
             yield
@@ -109,25 +109,25 @@ def translated(what: str) -> Iterator[None]:
 
 @contextmanager
 def refused_configuration() -> Iterator[None]:
-    """Make a client; ConfigurationError if librdkafka refuses a property or its value."""
+    """Inside this context, a client is made; ConfigurationError if librdkafka refuses a property or its value."""
     try:
         yield
     except KafkaException as failure:
         text = failure.args[0].str().strip()
         raise ConfigurationError(f"kafka: the client refuses the configuration: {text}") from failure
-    except (AttributeError, TypeError, ValueError) as failure:  # of a property that takes a Python object
+    except (AttributeError, TypeError, ValueError) as failure:  # for properties that take a Python object
         raise ConfigurationError(f"kafka: the client refuses the configuration: {failure}") from failure
 
 
 def is_fatal(error: KafkaError) -> bool:
-    """Whether the client is of no more use. An error that comes as a message has the code and not the flag."""
+    """Whether the client can't be used any more. An error that comes as a message has the code, but not the flag."""
     return bool(error.fatal()) or error.code() == KafkaError._FATAL  # noqa: SLF001
 
 
 def is_fenced(error: KafkaError) -> bool:
-    """Whether somebody else has our group.instance.id, or our transactional.id."""
-    # Where it is not fatal, it may be ourselves: a member that has joined again after an outage has another id than the
-    # transaction that is under way. The fatal error of a consumer has its cause as text alone.
+    """Whether another process has taken this worker's group.instance.id or transactional.id."""
+    # If such an error is not fatal, this worker may have caused it: a member that has joined again after an outage has
+    # another id than the one in its open transaction. A consumer's fatal error names its cause only in its text.
     fatally = is_fatal(error) and (error.code() in _FENCING or _FENCED_MEMBER in error.str())
     return fatally or error.code() == KafkaError._FENCED  # noqa: SLF001
 
@@ -139,14 +139,14 @@ def is_transient(error: KafkaError) -> bool:
 
 
 def is_configuration_error(error: KafkaError) -> bool:
-    """Whether somebody must change a topic, a permission or a setting first."""
+    """Whether a topic, a permission or a setting must be changed before the call can succeed."""
     return error.code() in _CONFIGURATION_ERRORS
 
 
 def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableError:
-    """The port's error for a call that has failed and is not, or not any more, worth repeating."""
+    """Return the port's error for a call that has failed and is not to be repeated, or not any more."""
     text = f"{what}: {error_text(error)}"
-    # Before the question whether it is fatal: a new process would be refused as well.
+    # This comes before the test for fatal errors, as the brokers would refuse a new process, too.
     if error.code() in _REFUSED_TIMEOUTS:
         return RefusedTimeoutError(text)
     if is_configuration_error(error):
@@ -155,22 +155,22 @@ def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableErro
         return FencedError(text)
     if is_fatal(error):
         return BrokerError(text)
-    # _STATE: an error that has come in the background has closed the transaction to this call.
+    # _STATE means that an error in the background has already ended the transaction.
     if error.txn_requires_abort() or error.code() == KafkaError._STATE:  # noqa: SLF001
         return AbortableError(text)
     return BrokerError(text)
 
 
 def delivery_error(error: KafkaError, place: str) -> StreamAppleError | AbortableError:
-    """The port's error for a message of the open transaction that did not reach `place`."""
+    """Return the port's error for a message of the open transaction that did not reach `place`."""
     if is_fatal(error) or is_configuration_error(error):
         return call_error(error, f"sending to {place}")
-    # librdkafka has closed the transaction; the report of the message itself does not say so.
+    # librdkafka has ended the transaction, which the message's own report does not say.
     return AbortableError(f"sending to {place}: {error_text(error)}")
 
 
 def fetch_error(message: Message) -> StreamAppleError | AbortableError | None:
-    """The port's error for an error in a message's place; None if it is none, or if librdkafka goes on trying."""
+    """Return the port's error for an error that comes as a message; None for a record, or if librdkafka retries."""
     error = message.error()
     if error is None:
         return None

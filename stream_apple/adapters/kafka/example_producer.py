@@ -1,7 +1,7 @@
-"""Examples -> a topic: encoded, with key, partition and timestamp, at a limited rate, each delivered once and in order.
+"""Sends examples to a topic: encoded, with key, partition and timestamp, at a limited rate, each once and in order.
 
-The producer is idempotent, so that a retry neither doubles nor reorders. The first delivery that fails ends
-the run: what was delivered is then, in each partition, an unbroken beginning of what was to be sent.
+The producer is idempotent, so that a retry neither doubles nor reorders. The first delivery that fails ends the run: in
+each partition, all examples up to some point have been delivered then, and none after it.
 """
 
 import time
@@ -24,9 +24,9 @@ from stream_apple.adapters.kafka.topics import AFTER, BEFORE, FOREVER, UNLIMITED
 from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.errors import BrokerError, ConfigurationError, InputFileError, StreamAppleError
 
-# What the cluster's configuration may override. The queue's own bound is 1 GiB, too much for a command.
+# The configuration may override these. librdkafka's own bound of the queue is 1 GiB, which is too much for a command.
 _DEFAULTS = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.kbytes": 64 << 10}
-# Of several records in one batch, librdkafka reports only which were refused and which stood beside them.
+# If a broker refuses a record, librdkafka reports that, and of the others that they were in the same batch; not why.
 _REFUSED = {
     KafkaError.INVALID_TIMESTAMP,
     KafkaError.INVALID_RECORD,
@@ -38,14 +38,14 @@ _ADVICE = (
     "`stream-apple topics --retention forever --alter`"
 )
 _LIMIT = "; the limit is the topic's max.message.bytes"
-_NOW = 0  # the client's word for the time at which it is asked to send
-_SLICE_S = 0.1  # of waiting: how soon a stop is noticed, and progress shown
+_NOW = 0  # makes the client take the time at which it is asked to send
+_SLICE_S = 0.1  # seconds of a wait after which a stop is noticed, and progress shown
 
 
 class RateLimiter:
-    """When the next example is due, at `rate` examples a second, or at once if `rate` is None.
+    """Says when the next example is due, at `rate` examples a second; without delay if `rate` is None.
 
-    A source that stalls is not made up for by more than one second's worth.
+    After a source has stalled, at most one second's worth of examples is caught up.
     """
 
     def __init__(self, rate: Fraction | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -54,7 +54,7 @@ class RateLimiter:
         self._due: float | None = None
 
     def due(self) -> float | None:
-        """The clock's reading at which the next example may go; one call for each example. None: now."""
+        """Return the clock's reading at which the next example is due, None for now; call it once for each example."""
         if self._period is None:
             return None
         now = self._clock()
@@ -68,7 +68,11 @@ class RateLimiter:
 
 @dataclass
 class DeliveryTotals:
-    """What was sent so far; `delivered` is acknowledged by the broker, `bytes` of the messages' values."""
+    """Counts what was sent so far.
+
+    delivered  messages that the broker has acknowledged
+    bytes      of the messages' values
+    """
 
     sent: int = 0
     delivered: int = 0
@@ -76,16 +80,19 @@ class DeliveryTotals:
 
 
 def never() -> bool:
-    """Return False: nobody stops this run."""
+    """Return False, for a run that is not to be stopped."""
     return False
 
 
 def silent(totals: DeliveryTotals) -> None:
-    """Ignore the progress, which nobody watches."""
+    """Ignore the progress."""
 
 
 class AcceptedTimes(NamedTuple):
-    """Which timestamps a topic takes and keeps, milliseconds since 1970, and the settings that say so."""
+    """Holds the bounds of the timestamps that a topic takes and keeps, and the topic's settings that give them.
+
+    first_ms, last_ms  milliseconds since 1970, both accepted
+    """
 
     first_ms: int
     first_by: str
@@ -94,7 +101,7 @@ class AcceptedTimes(NamedTuple):
 
 
 def accepted_times(cluster: Cluster, name: str, now_ms: int) -> AcceptedTimes | None:
-    """Which timestamps topic `name` takes at `now_ms`; None if it replaces them all, or this client may not look."""
+    """Return which timestamps topic `name` takes at `now_ms`; None if it replaces all, or hides its settings."""
     if not cluster.has_controller:
         return None
     resource = ConfigResource(ResourceType.TOPIC, name)
@@ -102,25 +109,25 @@ def accepted_times(cluster: Cluster, name: str, now_ms: int) -> AcceptedTimes | 
     try:
         entries = cluster.result(future, f"reading the settings of topic {name}")
     except BrokerError:
-        return None  # it need not be allowed: then the brokers say so themselves, record by record
+        return None  # a producer need not have that permission; the brokers will refuse records one by one
     found = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
     if found.get("message.timestamp.type") == "LogAppendTime":
         return None
     backwards = {BEFORE: int(found.get(BEFORE, UNLIMITED))}
     kept = int(found.get("retention.ms", FOREVER))
     if "delete" in found.get("cleanup.policy", "") and kept != FOREVER:
-        backwards["retention.ms"] = kept  # what is older is taken, and deleted within minutes
+        backwards["retention.ms"] = kept  # older records are taken, but deleted within minutes
     first_by = min(backwards, key=lambda setting: backwards[setting])
     ahead = int(found.get(AFTER, UNLIMITED))
     return AcceptedTimes(now_ms - backwards[first_by], first_by, now_ms + ahead, AFTER)
 
 
 class TopicWriter:
-    """Writes examples to one topic, over its first `partitions` partitions (None: over all of them).
+    """Writes examples to one topic, in its first `partitions` partitions (None: in all of them).
 
-    properties  librdkafka's.
+    properties  librdkafka's
 
-    ConfigurationError if the topic or so many partitions do not exist, BrokerError if nothing answers.
+    ConfigurationError if the topic or so many partitions do not exist, BrokerError if no broker answers.
     """
 
     def __init__(
@@ -142,7 +149,7 @@ class TopicWriter:
             self._producer = Producer(settings)
 
     def check_times(self, first_ms: int, last_ms: int) -> None:
-        """ConfigurationError if the topic would refuse or delete examples of these times, milliseconds since 1970."""
+        """Raise ConfigurationError if the topic would refuse or delete examples of these times, ms since 1970."""
         accepted = accepted_times(self._cluster, self.topic, time.time_ns() // 1_000_000)
         if accepted is not None and not accepted.first_ms <= first_ms <= last_ms <= accepted.last_ms:
             raise ConfigurationError(
@@ -159,11 +166,12 @@ class TopicWriter:
         stop: Callable[[], bool] = never,
         report: Callable[[DeliveryTotals], None] = silent,
     ) -> DeliveryTotals:
-        """Send `examples` in order until they end or `stop()`; return when all that was sent is acknowledged.
+        """Send `examples` in order until they end or `stop()` is true; return when all that was sent is acknowledged.
 
         An example without a timestamp gets the time at which it is sent. `report` is called about ten times a second.
 
-        BrokerError says how many were delivered; so does InputFileError, from `examples` or of one that is too large.
+        BrokerError if one is not delivered; InputFileError if one is too large, or if `examples` raises it. Both say
+        how many were delivered.
         """
         reported = time.monotonic()
         try:
@@ -199,7 +207,7 @@ class TopicWriter:
                     self.topic, value, key, partition, on_delivery=self._delivered, timestamp=timestamp
                 )
             except BufferError as error:
-                if not len(self._producer):  # room for nothing else would be room enough
+                if not len(self._producer):  # the queue is empty, and still has no room for this example
                     raise self._refused(
                         number, value, "queue.buffering.max.kbytes is smaller", InputFileError
                     ) from error
@@ -222,7 +230,7 @@ class TopicWriter:
 
     def _drain(self, report: Callable[[DeliveryTotals], None]) -> None:
         if self._failure is not None:
-            # What waits behind a failed message must not be sent after it.
+            # Messages that wait behind a failed one must not be sent any more.
             self._producer.purge(in_flight=False, blocking=True)
         while self._flush(_SLICE_S):
             report(self.totals)
@@ -242,19 +250,19 @@ class TopicWriter:
             self._failure = error
 
     def _serve(self, timeout_s: float) -> None:
-        """Have librdkafka report deliveries."""
+        """Have librdkafka report deliveries, for `timeout_s` seconds."""
         with self._fatal_error_as_failure():
             self._producer.poll(timeout_s)
 
     def _flush(self, timeout_s: float) -> int:
-        """How many messages are still not taken after so long."""
+        """Wait for deliveries for so long; return how many messages are still not delivered."""
         with self._fatal_error_as_failure():
             return self._producer.flush(timeout_s)
         return len(self._producer)
 
     @contextmanager
     def _fatal_error_as_failure(self) -> Iterator[None]:
-        # Everything short of fatal is retried by librdkafka until the message's own timeout reports it.
+        # librdkafka retries after any other error, until the message's own timeout, which the delivery report tells.
         try:
             with as_kafka_exception():
                 yield
@@ -263,11 +271,11 @@ class TopicWriter:
 
 
 def time_text(time_ms: int) -> str:
-    """A time in milliseconds since 1970 as people read it, in UTC: ISO 8601 to the second."""
+    """Return a time in milliseconds since 1970 as ISO 8601 text in UTC, to the second."""
     try:
         return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
-        return "any time"  # beyond what a calendar has: a limit that is none
+        return "any time"  # the time is beyond the calendar, so it limits nothing
 
 
 def _partitions(cluster: Cluster, topic: str, wanted: int | None) -> int:

@@ -1,8 +1,8 @@
-"""Calls that may block, on a thread of their own, so that the caller can stop waiting for them.
+"""Makes calls that may block on a thread of their own, so that the caller can stop waiting for them.
 
 A Python signal handler runs only when the main thread is back in Python. Most calls of librdkafka end at the timeout
 they are given, but not all: `send_offsets_to_transaction` may take the whole `transaction.timeout.ms` when its
-broker dies at the wrong moment. The main thread therefore waits for such calls where signals reach it.
+broker dies at the wrong moment. So another thread makes such calls, and the main thread waits in Python.
 """
 
 import threading
@@ -21,12 +21,13 @@ class AbandonedError(Exception):
 
 
 class AbandonableExecutor:
-    """One thread that makes one call at a time. `keep` lives as long as the thread.
+    """Has one thread make one call at a time.
 
-    closing  whether `close` was called: a call that goes on until it succeeds had better give up
+    keep     an object that the calls use; the thread refers to it, so that it is not destroyed during a blocked call
 
-    A call that blocks for ever does not keep the process from ending: the thread is a daemon. What such a call uses
-    must not be destroyed under it, which is what `keep` is for.
+    closing  whether `close` was called, so that a call which repeats until it succeeds should give up
+
+    A call that blocks for ever does not keep the process from ending, as the thread is a daemon.
     """
 
     def __init__(self, name: str, keep: object) -> None:
@@ -51,11 +52,11 @@ class AbandonableExecutor:
         return future
 
     def run(self, call: Callable[[], _T], is_late: Callable[[], bool]) -> _T:
-        """What `call` returns or raises; AbandonedError once `is_late()` while it, or one before it, blocks."""
+        """Return or raise what `call` does; AbandonedError once `is_late()`, or if an earlier call still blocks."""
         return self.wait(self.submit(call), is_late)
 
     def wait(self, future: "Future[_T]", is_late: Callable[[], bool]) -> _T:
-        """As `run`, for a call that was submitted before."""
+        """Return or raise what a submitted call does; AbandonedError if it still blocks once `is_late()`."""
         while True:
             try:
                 return future.result(_POLL_S)

@@ -1,9 +1,9 @@
-"""Producers that live for a moment, and have the cluster abort what a dead predecessor left open.
+"""Heralds: short-lived producers that have the cluster abort the transaction which a dead predecessor left open.
 
-A cluster answers the first call for a transactional id with an open transaction that it must be aborted first. That
-takes the cluster some milliseconds, but librdkafka asks again only after half a second, which is not to be configured.
-A new producer asks at once: so a few are sent ahead, until one hears that nothing is open. Predecessors are fenced by
-them as by any other.
+If a transactional id has an open transaction, a cluster answers the first `init_transactions` that it is aborting that.
+This takes it some milliseconds, but librdkafka asks again only after half a second, which can't be configured. A new
+producer asks at once: so a few are made one after another, until one hears that no transaction is open. They fence
+predecessors as any producer does.
 """
 
 import time
@@ -17,15 +17,15 @@ from stream_apple.adapters.kafka.client_properties import Identity, Properties, 
 from stream_apple.adapters.kafka.errors import as_kafka_exception
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S
 
-_PAUSES_S = (0.01, 0.02, 0.04, 0.08)  # after so many the worker's own producer waits as long as librdkafka wants
-_RECONNECT_MS = 20  # librdkafka lets half of it pass between the connections that `wait_for_connection` makes
-_SLICE_S = 0.02  # the cluster's answer is seen between two of these
+_PAUSES_S = (0.01, 0.02, 0.04, 0.08)  # after these heralds, the worker's own producer waits as librdkafka does
+_RECONNECT_MS = 20  # librdkafka waits half of it between the connections that `wait_for_connection` makes
+_SLICE_S = 0.02  # seconds of a call between two looks at the cluster's answer
 
 
 def prepare_to_fence(properties: Properties, identity: Identity, consumer: Consumer, topic: str) -> None:
-    """Send heralds ahead, and connect the consumer meanwhile; what fails here will fail again, and be told then.
+    """Send heralds, then connect the consumer; errors are ignored, as the worker's own calls will report them.
 
-    topic  one that exists: to ask for it makes a connection
+    topic  one that exists: asking for it makes a connection
     """
     with suppress(KafkaException), as_kafka_exception():
         _send_ahead({**producer_properties(properties, identity), "reconnect.backoff.ms": _RECONNECT_MS}, topic)
@@ -43,17 +43,17 @@ def _send_ahead(settings: dict[str, Any], topic: str) -> None:
 
 
 def wait_for_connection(client: Producer | Consumer, topic: str) -> None:
-    """Wait for a connection. Without one, `init_transactions` would look for one only every half second."""
-    # The first answer names the brokers, and librdkafka drops the connection by which it came; the second one comes by
-    # a connection that stays.
+    """Wait for a connection: without one, `init_transactions` would look for one only every half second."""
+    # The first answer names the brokers, and librdkafka then drops its connection; the second answer comes by a
+    # connection that stays.
     for _ in range(2):
         client.list_topics(topic, ATTEMPT_TIMEOUT_S)
 
 
 def _answer(producer: Producer) -> int:
-    """What the cluster says to `init_transactions`, or that it has said nothing in time.
+    """Return the code of the cluster's answer to `init_transactions`, or of a timeout.
 
-    A producer must not go before it was answered: its call could come after that of the worker, and fence it.
+    It waits for the answer, as the herald's call could otherwise reach the cluster after the worker's, and fence it.
     """
     deadline = time.monotonic() + ATTEMPT_TIMEOUT_S
     while True:

@@ -24,16 +24,16 @@ from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed, LogRange, Record
 
 UNKNOWN_S = 10.0
-"""For how long it is not believed that a partition is unknown: a broker that has just come back may know of none."""
+"""Seconds after which a broker is believed that does not know a partition: one that just came back may know none."""
 _POOLED_WAIT_MS = 20
-"""So long the broker may keep back the answer to a last question, for which the next reader of the client waits."""
+"""How long a broker may delay the answer to a last fetch of a reader: the next reader of the client waits for it."""
 
 
 class ReaderPool:
-    """Makes readers of one partition each, on clients that are kept for the next: to connect takes longer than to read.
+    """Makes readers of one partition each; keeps clients for later readers, as connecting takes longer than reading.
 
     properties  those of `reader_properties`
-    most        clients that are kept while nobody reads with them
+    most        how many unused clients are kept
     """
 
     def __init__(self, properties: dict[str, Any], most: int) -> None:
@@ -42,7 +42,7 @@ class ReaderPool:
         self._idle: list[Consumer] = []
 
     def reader(self, topic: str, partition: int, offset: int) -> "PartitionReader":
-        """Read this partition from `offset` on."""
+        """Return a reader of this partition from `offset` on."""
         client = self._idle.pop(0) if self._idle else None
         return PartitionReader(self._properties, topic, partition, offset, client, self._take_back)
 
@@ -55,7 +55,7 @@ class ReaderPool:
         client.close()
 
     def close(self) -> None:
-        """Close the clients that nobody reads with, and keep none from now on."""
+        """Close the unused clients, and keep none from now on."""
         self._most = 0
         while self._idle:
             self._idle.pop().close()
@@ -65,8 +65,8 @@ class PartitionReader:
     """`ports.Reader` on librdkafka: one partition of any topic, from `offset` on.
 
     properties  those of `reader_properties`
-    client      made with these, which nobody else uses; None: make one
-    give_back   takes the client at the end, unless something was wrong with it; None: it is closed
+    client      an unused one that was made with these; None: make one
+    give_back   takes the client when the reader is closed, unless it has failed; None: the client is closed
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class PartitionReader:
 
     @property
     def position(self) -> int:
-        """Everything below has been delivered, or is no record of a committed transaction."""
-        if not self._heard:  # a client that had another partition before tells that one's position for a while
+        """Return an offset below which all committed records have been delivered."""
+        if not self._heard:  # a client that has read another partition reports that one's position for a while
             return self._at_end
         with translated(f"the position in {self._place}"):
             (found,) = self._consumer.position([self._partition])
@@ -98,13 +98,16 @@ class PartitionReader:
 
     @property
     def log_end(self) -> int:
-        """As the latest answer has told it, with what is not decided yet; -1 before the first."""
+        """Return the end of the log by the latest answer, with undecided records; -1 before the first answer."""
         with translated(f"the end of {self._place}"):
             _, high = self._consumer.get_watermark_offsets(self._partition, cached=True)
         return max(high, -1)
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
-        """What has come; whatever is wrong with the connection, librdkafka goes on trying."""
+        """Return the records that have come; librdkafka goes on trying if the connection fails.
+
+        GapError if the next record is gone from the log; other errors as of `errors.fetch_error`.
+        """
         with translated(f"reading {self._place}"):
             messages = self._consumer.consume(limit, timeout_s)
         if any(map(Message.error, messages)):
@@ -120,7 +123,7 @@ class PartitionReader:
             self._give_back = None
             raise problem
         error = message.error()
-        # What compaction has left out of the log's end, nothing else tells.
+        # If compaction has removed the log's last records, only this event tells that the end is reached.
         if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  codes of librdkafka's own
             self._at_end = max(self._at_end, message.offset() or 0)
 
@@ -133,7 +136,7 @@ class PartitionReader:
 
 
 class CommittedReader:
-    """What is committed in any partitions of any topics, read by one client from where `begin` says."""
+    """Reads committed records of several topics and partitions by one client, from the offsets given to `begin`."""
 
     def __init__(self, properties: Properties, group: str, retry: RetryPolicy | None = None) -> None:
         self._retry = retry or RetryPolicy()
@@ -146,38 +149,38 @@ class CommittedReader:
             return Consumer(self._properties, logger=logging.getLogger("librdkafka"))
 
     def committed_range(self, topic: str, partition: int) -> LogRange:
-        """Offsets in the log, up to the first that is not decided yet."""
+        """Return the offsets in the log, up to the first that is not decided yet."""
         return log_range(self._consumer, self._retry, topic, partition)
 
     def begin(self, starts: Mapping[tuple[str, int], int]) -> None:
-        """Read these topics and partitions, and no others, from these offsets on."""
-        # With a client of its own: after a second assignment, a client tells positions of the first for a while.
+        """Read exactly these topics and partitions, from these offsets on."""
+        # A new client is made, as one reports positions of its first assignment for a while after the second.
         self._consumer.close()
         self._consumer, self._starts = self._client(), dict(starts)
         with translated("choosing what to read"):
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
 
     def pause(self, place: tuple[str, int]) -> None:
-        """Deliver nothing of a partition that is read, until `resume`; what has come with others, may still come."""
+        """Deliver nothing more of a partition before `resume`, except records that have already been fetched."""
         with translated("pausing"):
             self._consumer.pause([TopicPartition(*place)])
 
     def resume(self, place: tuple[str, int]) -> None:
-        """Deliver what a partition has that was paused, from where it was left."""
+        """Deliver a paused partition again, from where it was paused."""
         with translated("going on"):
             self._consumer.resume([TopicPartition(*place)])
 
     def passed(self, ends: Mapping[tuple[str, int], int]) -> bool:
-        """Whether all that is below these offsets has been delivered, or is no record of a committed transaction."""
+        """Whether all committed records below these offsets have been delivered."""
         with translated("the reader's positions"):
             found = self._consumer.position([TopicPartition(*place) for place in ends])
         places = ((at, (at.topic, at.partition)) for at in found)
         return all(max(at.offset, self._starts[place]) >= ends[place] for at, place in places)
 
     def fetch(self, limit: int, timeout_s: float) -> list[tuple[str, Record]]:
-        """What has come, each with its topic; GapError if what comes next is gone from the log.
+        """Return the records that have come, each with its topic; librdkafka goes on trying if the connection fails.
 
-        Whatever else is wrong with the connection, librdkafka goes on trying.
+        GapError if the next record is gone from the log.
         """
         with translated("reading"):
             messages = self._consumer.consume(limit, timeout_s)
@@ -189,7 +192,7 @@ class CommittedReader:
 
 
 def _without_errors(messages: list[Message]) -> list[Message]:
-    """The records among what a client has delivered; raises the first error that does not pass by itself."""
+    """Return the records among the messages; raise the first error after which librdkafka does not retry."""
     if any(map(Message.error, messages)):
         for message in messages:
             problem = fetch_error(message)
@@ -202,14 +205,16 @@ def _without_errors(messages: list[Message]) -> list[Message]:
 def committed_offsets(
     consumer: Consumer, retry: RetryPolicy, topic: str, partitions: Sequence[int], *, reads: bool = False
 ) -> Mapping[int, Committed | None]:
-    """What the consumer's group has committed; whether undecided transactions are waited for is the consumer's.
+    """Return what the consumer's group has committed in the topic.
+
+    The consumer's isolation level decides whether this waits for undecided transactions.
 
     reads  whether the consumer reads records, which must not be taken from it here
     """
     asked = [TopicPartition(topic, partition) for partition in partitions]
 
     def ask() -> list[TopicPartition]:
-        # The question of somebody who may not see the group only times out. librdkafka says why in place of a record.
+        # Without permission to see the group, the question only times out; librdkafka gives the reason as a message.
         told = None if reads else consumer.poll(0)
         error = told and told.error()
         if error and is_configuration_error(error):
@@ -227,7 +232,7 @@ def committed_offsets(
 
 
 def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int) -> LogRange:
-    """The broker's answer; whether the end is the last stable offset is the consumer's isolation level."""
+    """Return the offsets in the log, by the broker; up to the last stable one if the consumer reads committed."""
     asked = TopicPartition(topic, partition)
     believed_from = time.monotonic() + UNKNOWN_S
 
@@ -247,7 +252,7 @@ def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int
 
 
 class GroupView:
-    """What a group has committed in a topic, by a client that waits for no transaction and is made when it is needed.
+    """Reads what a group has committed in a topic, without waiting for transactions; the client is made at first use.
 
     properties  those of `reader_properties`
     """
@@ -259,7 +264,7 @@ class GroupView:
         self._consumer: Consumer | None = None
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """Return what is committed now, or was a moment ago."""
+        """Return the offsets that are committed, or were a moment ago."""
         if self._consumer is None:
             with refused_configuration():
                 self._consumer = Consumer(
@@ -274,10 +279,10 @@ class GroupView:
 
 
 class KafkaLogs:
-    """`snapshots.store.Logs` of a cluster: a group's offsets and all of its topics, for those who only look.
+    """`snapshots.store.Logs` of a cluster: reads a group's offsets and all of its topics, and changes nothing.
 
     cluster    the one of the configuration, if it has been reached already
-    ahead_kib  of records that a reader may have fetched ahead, instead of what is good for snapshots
+    ahead_kib  KiB of records that a reader may fetch ahead; None: as much as is best for snapshots
     """
 
     def __init__(
@@ -292,18 +297,18 @@ class KafkaLogs:
         self._cluster = cluster
         self._retry = retry or RetryPolicy()
         self._properties = reader_properties(config.kafka, config.worker.group, ahead_kib)
-        # The end of a log is asked for with what is not decided yet: what was committed before must lie below it.
+        # Ends of logs include undecided records, so that every offset committed before the question lies below them.
         undecided = {**self._properties, "isolation.level": "read_uncommitted"}
         with refused_configuration():
             self._consumer = Consumer(undecided, logger=SILENT)
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic had when that was first asked; ConfigurationError if it did not exist."""
+        """Return how many partitions the topic had when first asked; ConfigurationError if it did not exist."""
         self._cluster = self._cluster or Cluster(self._kafka)
         return self._cluster.partition_count(topic)
 
     def chosen(self, partitions: Sequence[int]) -> Sequence[int]:
-        """These partitions of the examples topic, or all of it; ConfigurationError if it has no such partition."""
+        """Return these partitions of the examples topic, all if none is given; ConfigurationError if one is absent."""
         count = self.partition_count(self._examples)
         absent = [number for number in partitions if number >= count]
         if absent:
@@ -313,11 +318,11 @@ class KafkaLogs:
         return partitions or range(count)
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """The group's committed offsets; an open transaction is not waited for."""
+        """Return the group's committed offsets, without waiting for open transactions."""
         return committed_offsets(self._consumer, self._retry, self._examples, partitions)
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """The group's committed offsets; waits for transactions that are still deciding them."""
+        """Return the group's committed offsets; wait for transactions that are still deciding them."""
         with refused_configuration():
             consumer = Consumer(self._properties, logger=SILENT)
         try:
@@ -326,11 +331,11 @@ class KafkaLogs:
             consumer.close()
 
     def log_range(self, topic: str, partition: int) -> LogRange:
-        """Offsets in the log, up to its very end."""
+        """Return the offsets in the log, up to its very end."""
         return log_range(self._consumer, self._retry, topic, partition)
 
     def reader(self, topic: str, partition: int, offset: int) -> PartitionReader:
-        """A reader of what is committed, with a client of its own."""
+        """Return a reader of committed records, with a client of its own."""
         return PartitionReader(self._properties, topic, partition, offset)
 
     def close(self) -> None:

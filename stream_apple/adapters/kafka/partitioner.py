@@ -25,5 +25,5 @@ def murmur2(key: bytes) -> int:
 
 def partition_of(key: bytes, partitions: int) -> int:
     """Return the partition of `key` among the first `partitions` (> 0) of a topic."""
-    # Java takes the hash as signed and clears the sign; librdkafka does the same, and so must this.
+    # Java's client takes the hash as signed and clears the sign; librdkafka does the same.
     return (murmur2(key) & 0x7FFFFFFF) % partitions

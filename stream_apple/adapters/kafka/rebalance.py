@@ -1,4 +1,4 @@
-"""What a member of the group is told when partitions change hands, and the part of its state that depends on it."""
+"""Handles rebalances of a member of the group, and keeps the state that depends on them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,14 +11,14 @@ _UNASSIGNED_SLICE_S = 0.01
 
 
 class RebalanceListener:
-    """Passes librdkafka's rebalance callbacks on to the loop's `Assignment`; one subscription of one topic.
+    """Passes librdkafka's rebalance callbacks on to the loop's `Assignment`; it subscribes to one topic.
 
-    starts    partition -> where to begin with it
-    paused    those of them that are not to be delivered before they are resumed
+    starts    partition -> the offset from which it was assigned
+    paused    partition -> the offset from which it is delivered once it is resumed, of the paused ones
     assigned  whether the member has partitions
 
-    The callbacks run inside `Consumer.consume`, on the thread that calls it. What the loop raises there would be lost
-    in librdkafka, so it is kept, and raised by `raise_pending` when `consume` has returned.
+    The callbacks run inside `Consumer.consume`, on the thread that calls it. librdkafka would lose an exception of the
+    loop there, so it is kept, and raised by `raise_pending` when `consume` has returned.
     """
 
     def __init__(self, topic: str) -> None:
@@ -32,12 +32,12 @@ class RebalanceListener:
         self._paused_at_client: set[int] = set()
 
     def join(self, consumer: Consumer, assignment: Assignment) -> None:
-        """Subscribe, and tell `assignment` from now on."""
+        """Subscribe, and pass rebalances on to `assignment` from now on."""
         self._assignment = assignment
         self._subscribe(consumer)
 
     def rejoin(self, consumer: Consumer) -> None:
-        """Give up every partition without a word, and subscribe again."""
+        """Give up every partition without telling the loop, and subscribe again."""
         self._silent = True
         consumer.unsubscribe()
         self._subscribe(consumer)
@@ -47,8 +47,8 @@ class RebalanceListener:
         self._assignment = None
 
     def consume(self, consumer: Consumer, limit: int, timeout_s: float) -> list[Message]:
-        """What comes within `timeout_s`; nothing, soon after partitions were assigned."""
-        # A call of `Consumer.consume` that brings an assignment goes on to its timeout, and a recovery would wait.
+        """Return messages that come within `timeout_s`; it returns early, with none, when partitions are assigned."""
+        # A call of `Consumer.consume` that brings an assignment lasts to its timeout, and recovery would wait for that.
         slice_s = timeout_s if self.assigned else min(timeout_s, _UNASSIGNED_SLICE_S)
         deadline = time.monotonic() + timeout_s
         while True:
@@ -57,16 +57,16 @@ class RebalanceListener:
                 return messages
 
     def pause(self, consumer: Consumer, partition: int, offset: int) -> None:
-        """Deliver nothing of a partition that is assigned; KafkaException if that is refused."""
+        """Deliver nothing of an assigned partition, later from `offset` on; KafkaException if librdkafka refuses."""
         place = TopicPartition(self._topic, partition, offset)
         self._paused_at_client.add(partition)
         consumer.pause([place])
-        # What comes after the pause would begin behind what has been delivered: it has to begin before that.
+        # Without a seek, delivery would go on behind the records that were fetched already; `offset` is before them.
         consumer.seek(place)
         self.paused[partition] = offset
 
     def raise_pending(self) -> None:
-        """Raise what the loop has raised in a callback since the last time."""
+        """Raise the exception that the loop has raised in a callback since the last call, if any."""
         if self._pending is not None:
             pending, self._pending = self._pending, None
             raise pending
@@ -84,14 +84,14 @@ class RebalanceListener:
                 starts = self._assignment.assigned([partition.partition for partition in partitions])
         except BaseException as error:  # noqa: BLE001  raised again by raise_pending
             self._pending = error
-        # Whatever happened, and even if it is nothing: without `assign`, not even a rejoin would end this rebalance.
+        # `assign` is called in any case, even without partitions: otherwise not even a rejoin would end this rebalance.
         consumer.assign([TopicPartition(self._topic, number, start.offset) for number, start in starts.items()])
         self.assigned = bool(partitions)
         self.starts = {number: start.offset for number, start in starts.items()}
         self.paused = {number: start.offset for number, start in starts.items() if start.paused}
-        # Still inside `consume`: what was fetched before the pause is dropped there, and fetched again after it.
+        # This runs inside `consume`, which drops records that were fetched before the pause; they are fetched again.
         consumer.pause([TopicPartition(self._topic, number) for number in self.paused])
-        # librdkafka's pause outlasts an assignment.
+        # librdkafka keeps a partition paused even after a new assignment.
         consumer.resume([TopicPartition(self._topic, number) for number in self._paused_at_client - self.paused.keys()])
         self._paused_at_client = set(self.paused)
 

@@ -1,7 +1,7 @@
-"""Repeating calls of Kafka: which errors are worth it, how far apart the attempts are, and when it is enough.
+"""Repeating calls of Kafka: after which errors, how far apart, and for how long.
 
-Whatever in this folder is repeated because Kafka has failed it, or has not caught up yet, is an attempt of
-`RetryPolicy.attempts`: a call that fails at once must not be made thousands of times a second.
+Every call in this folder that is repeated is repeated by `RetryPolicy.attempts`, as a call that fails at once must not
+be made thousands of times a second.
 """
 
 import random
@@ -17,15 +17,15 @@ from stream_apple.adapters.kafka.executor import AbandonableExecutor, AbandonedE
 from stream_apple.errors import BrokerError
 
 DEADLINE_S = 60.0
-"""For one call of the port, repetitions included. Longer than a transaction may stay open: `client_properties.py`. How
-long a worker that only fetches waits for its brokers: `connectivity.OUTAGE_S`."""
+"""The longest time for one call of the port, with its repetitions. A transaction may not be open for that long, by
+`client_properties.py`. A worker that only fetches waits for `connectivity.OUTAGE_S`."""
 ATTEMPT_TIMEOUT_S = 2.0
-"""Timeout of a single attempt: between attempts, signals are seen."""
+"""Timeout of a single attempt; signal handlers run between attempts."""
 SHORTENED_DEADLINE_S = 10.0
-"""What is left of every deadline once the worker is to stop: of the 30 s that Kubernetes gives by default."""
+"""What remains of each deadline once the worker has been told to stop. Kubernetes gives it 30 s by default."""
 FIRST_INTERVAL_S = 0.05
 MAX_INTERVAL_S = 1.0
-"""Shorter than ATTEMPT_TIMEOUT_S: a call that has used up its timeout is repeated at once."""
+"""The longest interval; it is shorter than ATTEMPT_TIMEOUT_S, so a call that has timed out is repeated at once."""
 
 _SLEEP_S = 0.1  # how soon a pause ends after its deadline has been shortened
 
@@ -52,8 +52,8 @@ class RetryPolicy:
         self._waiting_since: float | None = None
 
     def shorten_deadline(self) -> None:
-        """From now on wait no longer for Kafka than a supervisor waits for this worker. For signal handlers."""
-        # No lock and no event: a handler may interrupt this very thread while it holds the lock of one.
+        """Wait for Kafka, from now on, no longer than a supervisor waits for this worker. Signal handlers call this."""
+        # This must use no lock or event: a handler may interrupt the thread that holds the lock.
         self._stop_by = min(self._stop_by, self._now() + SHORTENED_DEADLINE_S)
 
     @property
@@ -63,13 +63,13 @@ class RetryPolicy:
 
     @property
     def waiting_s(self) -> float:
-        """For how long Kafka has been waited for now, repetitions of a call included; 0 while it is not."""
+        """Return for how many seconds the present call, with its repetitions, has waited; 0 if there is none."""
         since = self._waiting_since
         return 0.0 if since is None else self._now() - since
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Wait for Kafka, as `waiting_s` will say to other threads."""
+        """Inside this context, `waiting_s` counts, which other threads may read."""
         self._waiting_since = self._now()
         try:
             yield
@@ -77,12 +77,13 @@ class RetryPolicy:
             self._waiting_since = None
 
     def attempts(self) -> Iterator[Callable[[], bool]]:
-        """One item for each attempt that may be made, until the deadline; at least one.
+        """Yield once for each attempt that may be made, until the deadline; at least once.
 
-        The first is at once. The next begins half an interval to a whole one after the one before has begun: 0.05 s,
-        doubled each time up to 1 s. A call that took longer is repeated at once. The random part is for workers that
-        lost the same broker, which must not return as one.
-        Each item tells whether the deadline has passed, for attempts that can be cut short.
+        The first attempt is made at once. Each further one begins, at random, a half to a whole interval after the last
+        began; the interval is 0.05 s at first, and doubles up to 1 s. So a call that took longer is repeated at once.
+        The random part spreads workers that lost the same broker.
+
+        Each item is a function that returns whether the deadline has passed, for attempts that can be cut short.
         """
         deadline = self._now() + self.deadline_s
 
@@ -100,8 +101,8 @@ class RetryPolicy:
 
     def _pause(self, until: float) -> None:
         stop_by = self._stop_by
-        # A signal handler does not end a sleep, so there are many short ones. Whoever shortens the deadline wants the
-        # outcome soon: the next attempt is made without further delay.
+        # A signal handler does not end a sleep, so there are many short ones. If the deadline is shortened meanwhile,
+        # the next attempt is made without further delay.
         while self._stop_by == stop_by and (left := min(until, stop_by) - self._now()) > 0:
             self._sleep(min(left, _SLEEP_S))
 
@@ -112,10 +113,10 @@ class RetryPolicy:
         executor: AbandonableExecutor | None = None,
         on_first_failure: Callable[[], None] | None = None,
     ) -> _T:
-        """The result of `call`, repeated on transient errors; made by `executor` if it may block.
+        """Return the result of `call`, repeated after transient errors; `executor` makes it if it may block.
 
-        `on_first_failure` may raise what makes repeating vain. Other errors are those of `call_error`; BrokerError at
-        the deadline.
+        `on_first_failure` is called before the second attempt, and may raise an error. Otherwise this raises that of
+        `call_error` for an error that is not transient, and BrokerError at the deadline.
         """
         with self.waiting():
             return self._retry(what, call, executor, on_first_failure)
@@ -147,7 +148,7 @@ class RetryPolicy:
         raise BrokerError(f"{what}: no success within {self.deadline_s:g} s: {reason}") from cause
 
     def retry_while(self, is_passing: Callable[[KafkaError], bool], call: Callable[[], _T]) -> _T:
-        """The result of `call`, repeated while its error is one that passes; otherwise its KafkaException."""
+        """Return the result of `call`, repeated while `is_passing` is true of its error; else raise KafkaException."""
         for _ in self.attempts():
             try:
                 with as_kafka_exception():

@@ -1,7 +1,7 @@
-"""What the topics must be like, how existing ones differ from that, and the creation of missing ones.
+"""The settings that topics must have, how existing topics differ from them, and the creation of missing ones.
 
-An existing topic is altered only when that is asked for: it may hold what can't be had again. Each setting that is
-needed has its reason here, and nothing is needed that the promises do not need.
+An existing topic is altered only on request, as its records may be lost for good. Each requirement has its reason here:
+the product could not keep a promise without it.
 """
 
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ from stream_apple.core.codec.message_size import USUAL_RECORD_BYTES, largest_dea
 from stream_apple.errors import BrokerError
 
 Rule = Literal["exactly", "at least", "at most", "no less than"]
-"""`no less than`: at least, where -1 is without end."""
+"""`no less than` means at least, where -1 means without end."""
 
 KAFKA_MESSAGE_BYTES = 1_048_588  # Kafka's default for max.message.bytes
 COMPACTION_LAG_MS = 3_600_000
 DAY_MS = 86_400_000
 RETENTION_MS = 14 * DAY_MS
-AHEAD_MS = 7 * DAY_MS  # as `epochs.max_ahead` by default
+AHEAD_MS = 7 * DAY_MS  # the default of `epochs.max_ahead`
 UNLIMITED = (1 << 63) - 1
 BROKER_DEFAULT = -1
 BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
@@ -34,7 +34,10 @@ FOREVER = -1  # of retention.ms
 
 
 class Requirement(NamedTuple):
-    """A topic setting that must hold. `written`: a new topic gets it by name; else Kafka's default is far above."""
+    """A setting that a topic must have.
+
+    written  whether a new topic is created with it; if not, Kafka's default is far above it
+    """
 
     setting: str
     rule: Rule
@@ -55,7 +58,7 @@ class Requirement(NamedTuple):
 
 
 class Existing(NamedTuple):
-    """A topic as it is on the cluster. `operations`: what this client may do with it."""
+    """A topic as it is on the cluster; `operations` are those that this client is allowed."""
 
     partitions: int
     replicas: int
@@ -72,18 +75,18 @@ class Difference(NamedTuple):
     found: str
 
     def value(self) -> str:
-        """What is expected, as the topic has it: of a bound, the bound itself."""
+        """Return the value to set so that the property is as expected; of a bound, the bound itself."""
         return self.expected.rpartition(" ")[2]
 
     def alterable(self) -> bool:
-        """Whether `alter` changes it: without moving replicas, and without taking away what may be in the topic."""
+        """Whether `alter` can change it, which moves no replicas and removes no records."""
         if self.property == "partitions":
             return int(self.expected) > int(self.found)
         return self.property not in {"replication factor", "cleanup.policy"}
 
 
 class TopicReport(NamedTuple):
-    """What was found or done for one topic."""
+    """Says what was found of, or done for, one topic."""
 
     topic: str
     partitions: int
@@ -99,44 +102,43 @@ def requirements(
     merging: bool = False,
     joining: JoinSettings | None = None,
 ) -> dict[str, list[Requirement]]:
-    """Topic name -> what must hold; `examples` are the settings of that topic, perhaps yet to be made."""
+    """Return topic name -> its requirements; `examples` are the settings that the examples topic has, or will get."""
     kept = int(examples.get("retention.ms", FOREVER))
     merges = [
-        # Adoption records have a key for each partition: compaction would leave the newest of each.
+        # Adoption records have a key for each partition: compaction would keep only the newest of each.
         Requirement("cleanup.policy", "exactly", "delete"),
-        # Where examples are, what came of merging on the way must be, too: without it they can't be learned again.
+        # Examples can be learned again only with the merged models that were adopted among them.
         Requirement("retention.ms", "no less than", kept),
-        # What partitions still wait for must not go because others write much.
+        # A merged model that partitions still wait for must not be deleted because others write much.
         Requirement("retention.bytes", "exactly", FOREVER),
         *_room(SNAPSHOT_MESSAGE_BYTES),
     ]
-    # The prediction and the dead letter carry their example's timestamp: the broker must neither replace nor refuse
-    # it, however late the worker is. A transaction that is refused for it would be refused after every restart.
+    # Predictions and dead letters have their example's timestamp: the broker must neither replace nor refuse it,
+    # however late the worker is. If it refused it once, it would refuse it after every restart.
     outputs = [
-        # Readers would lose the earlier of two answers with one key, and Kafka refuses one without a key.
+        # Compaction would remove the earlier of two answers with one key, and refuses messages without a key.
         Requirement("cleanup.policy", "exactly", "delete"),
         Requirement("message.timestamp.type", "exactly", "CreateTime"),
         Requirement(BEFORE, "at least", UNLIMITED),
         Requirement(AFTER, "at least", int(examples.get(AFTER, UNLIMITED))),
     ]
     return {
-        # Compaction would take examples out of the middle: a replay would learn another model.
+        # Compaction would remove examples in the middle of the log, and a replay would learn another model.
         topics.examples: [
             Requirement("cleanup.policy", "exactly", "delete"),
             *_of_joined_examples(joining, max_record_bytes),
         ],
         topics.predictions: [*outputs, *_room(largest_prediction(max_record_bytes))],
         topics.dead_letters: [*outputs, *_room(largest_dead_letter(max_record_bytes))],
-        # No min.compaction.lag.ms: a restore never reads a set that compaction may take from under it. It reads the
-        # one that the committed offset points to, once the transactions that could still move the pointer have
-        # ended; only the partition's owner writes a newer one, and that is who restores. What a fenced or aborted
-        # writer left displaces nothing: compaction ignores it. Whoever reads the topic from outside the group
-        # may see a set vanish, and finds the newer one that took its place.
+        # min.compaction.lag.ms is not needed, as compaction never removes a snapshot that is being restored. A restore
+        # reads the snapshot that the committed offset points to, once the transactions that could still change that
+        # have ended; only the partition's owner writes a newer one, and the owner is who restores. Compaction ignores
+        # messages of aborted transactions. A reader outside the group may find a snapshot gone, and a newer one there.
         topics.models: [
-            # Deletion by age would take the only snapshot of a partition that is quiet for a week.
+            # Deletion by age would remove the only snapshot of a partition that is quiet for a week.
             Requirement("cleanup.policy", "exactly", "compact"),
             *_room(SNAPSHOT_MESSAGE_BYTES),
-            # By default compaction waits for a full segment: superseded snapshots would pile up.
+            # By default compaction waits for a full segment, and superseded snapshots would accumulate.
             Requirement("max.compaction.lag.ms", "at most", COMPACTION_LAG_MS),
         ],
         **({topics.merges: merges} if merging else {}),
@@ -145,7 +147,7 @@ def requirements(
 
 
 def _of_joined_examples(joining: JoinSettings | None, max_record_bytes: int) -> list[Requirement]:
-    """An example that is joined has the time of its impression, and comes when that has waited."""
+    """Return what the examples topic needs for joined examples, which have their impressions' times, but come later."""
     if joining is None:
         return []
     return [
@@ -158,7 +160,7 @@ def _of_joined_examples(joining: JoinSettings | None, max_record_bytes: int) -> 
 def _of_joiners(
     joining: JoinSettings, outputs: list[Requirement], max_record_bytes: int
 ) -> dict[str, list[Requirement]]:
-    # A record is still needed when it has waited, and a joiner may be away for a day.
+    # A record is needed until its wait is over, and a joiner may be down for a day.
     kept = Requirement("retention.ms", "no less than", joining.wait + joining.tolerance + DAY_MS)
     logs = [Requirement("cleanup.policy", "exactly", "delete"), kept]
     return {
@@ -169,12 +171,12 @@ def _of_joiners(
 
 
 def partitions_of(topics: TopicSettings, name: str, examples: int) -> int:
-    """How many partitions a topic must have, where the examples have so many: all merges are in one order."""
+    """Return how many partitions a topic must have, given those of the examples topic; one orders all merges."""
     return 1 if name == topics.merges else examples
 
 
 def _room(largest: int) -> list[Requirement]:
-    """For messages of so many bytes, in a batch of their own: one that is refused is refused after every restart."""
+    """Return what a topic needs for messages of so many bytes: a message that is refused once always will be."""
     return [
         Requirement("max.message.bytes", "at least", largest),
         Requirement("segment.bytes", "at least", largest, written=False),
@@ -184,14 +186,14 @@ def _room(largest: int) -> list[Requirement]:
 def creation(
     topics: TopicSettings, retention_ms: int, joining: JoinSettings | None = None
 ) -> dict[str, dict[str, str]]:
-    """Topic name -> what a new topic gets besides its requirements; examples get all they are made with.
+    """Return topic name -> the settings that a new topic gets besides its requirements.
 
-    retention_ms  how long a record stays by its own timestamp, or FOREVER
+    retention_ms  how long a record is kept, by its own timestamp, or FOREVER
     """
     kept = kept_for(topics, retention_ms, joining)
     joined = {} if joining is None else {name: kept[name] for name in joining.topics}
     return {
-        # Written down, so that a later change of the broker's default can't outgrow the dead letters.
+        # The size is set, as a larger default of the broker, set later, would allow records too large for dead letters.
         topics.examples: {
             "cleanup.policy": "delete",
             "max.message.bytes": str(KAFKA_MESSAGE_BYTES),
@@ -208,10 +210,10 @@ def creation(
 def kept_for(
     topics: TopicSettings, retention_ms: int, joining: JoinSettings | None = None
 ) -> dict[str, dict[str, str]]:
-    """Topic name -> the settings that keep a record for so long by its own timestamp, or FOREVER."""
-    # Kafka deletes by the records' own timestamps: a history would be gone while it is being written, learned or not.
-    # Refusing what is older than half of the retention turns that into an error that its producer sees, and leaves
-    # whoever reads the topic, a worker that was away among them, at least the other half.
+    """Return topic name -> the settings that keep a record for so long by its own timestamp, or FOREVER."""
+    # Kafka deletes by the records' own timestamps: old records would be deleted as they are written, learned or not. A
+    # topic that refuses records older than half of the retention makes that an error which the producer sees, and
+    # leaves its readers, such as a worker that was down, at least the other half.
     kept = {"retention.ms": str(retention_ms)}
     oldest = UNLIMITED if retention_ms == FOREVER else retention_ms // 2
     # Kafka refuses timestamps an hour ahead of its clock, before `epochs.max_ahead` can judge them. Without any limit,
@@ -230,7 +232,7 @@ def kept_for(
     )
     return {
         topics.examples: as_sent,
-        # With a shorter retention, the outputs of late examples would be deleted on arrival.
+        # With a shorter retention, outputs of late examples would be deleted as they arrive.
         topics.predictions: kept,
         topics.dead_letters: kept,
         **joined,
@@ -238,14 +240,14 @@ def kept_for(
 
 
 def written(needed: list[Requirement]) -> dict[str, str]:
-    """The settings that a new topic gets so that the requirements hold."""
+    """Return the settings with which a new topic is created so that the requirements hold."""
     return {requirement.setting: str(requirement.value) for requirement in needed if requirement.written}
 
 
 def existing(cluster: Cluster, names: list[str], *, settings: bool = True) -> dict[str, Existing]:
-    """Those of `names` that exist; BrokerError if the cluster does not let this client look.
+    """Return the topics of `names` that exist; BrokerError if this client may not see them.
 
-    settings  whether to ask for them, which needs a permission that a worker can do without
+    settings  whether to ask for their settings, which needs a permission that a worker can do without
     """
     present = [name for name in names if name in cluster.topics]
     if not present:
@@ -272,7 +274,7 @@ def existing(cluster: Cluster, names: list[str], *, settings: bool = True) -> di
 def missing_permissions(
     topics: TopicSettings, name: str, allowed: frozenset[str], joining: JoinSettings | None = None
 ) -> list[str]:
-    """A line about what a worker, or a joiner, may not do with one of its topics, if there is something."""
+    """Return a line if a worker, or a joiner, lacks a permission on one of its topics; else nothing."""
     needed = {"READ", "WRITE"}
     if (joining is None and name == topics.examples) or (joining is not None and name == joining.impressions):
         needed = {"READ"}
@@ -282,7 +284,7 @@ def missing_permissions(
 
 
 def refused(needed: set[str], allowed: frozenset[str]) -> str:
-    """What was expected to be allowed, and what is."""
+    """Return a text that says which operations were expected to be allowed, and which are."""
     return f"permissions: expected {', '.join(sorted(needed))}, found {', '.join(sorted(allowed)) or 'none'}"
 
 
@@ -293,7 +295,7 @@ def compare(
     partitions: int,
     replication_factor: int = BROKER_DEFAULT,
 ) -> list[Difference]:
-    """Every property of an existing topic that is not as needed; replication only if it is asked for."""
+    """Return each property of an existing topic that is not as needed; replication only if a factor is given."""
     differences = []
     if found.partitions != partitions:
         differences.append(Difference(name, "partitions", str(partitions), str(found.partitions)))
@@ -320,15 +322,15 @@ def ensure(
     joining: JoinSettings | None = None,
     dry_run: bool = False,
 ) -> list[TopicReport]:
-    """Compare what exists and create what is missing; nothing is created while anything differs.
+    """Compare existing topics with the requirements and create missing ones, but none while an existing one differs.
 
-    partitions    None: as many as `examples` has, 1 if it is missing too.
-    retention_ms  how long a record stays by its own timestamp, or FOREVER; None: RETENTION_MS for what is created, and
-                  as it is for what exists
-    max_record_bytes  of the examples: how large answers may be follows from it
-    merging       whether there is to be a topic for merges
-    joining       what is joined, if anything: then there are to be topics for that
-    dry_run       the broker checks the creation and does not carry it out.
+    partitions        None: as many as the examples topic has, 1 if that is missing, too
+    retention_ms      how long a record is kept, by its own timestamp, or FOREVER; None: RETENTION_MS in new topics, and
+                      unchanged in existing ones
+    max_record_bytes  of the examples; it decides how large outputs may be
+    merging           whether the merges topic is needed
+    joining           the settings of joining; None: its topics are not needed
+    dry_run           the broker checks the creation and does not carry it out
     """
     names = topics.names(merging=merging) + ([] if joining is None else joining.topics)
     found = existing(cluster, names)
@@ -361,15 +363,15 @@ def ensure(
 
 
 def alter(cluster: Cluster, examples: str, reports: list[TopicReport], *, dry_run: bool = False) -> list[TopicReport]:
-    """Change what differs; nothing is changed if anything differs that is not alterable.
+    """Change the settings that differ, but none if one of them is not alterable; return the reports with the outcome.
 
-    reports  what `ensure` has found; what comes back says which topics are altered, with what they had before
-    dry_run  the brokers check the changes and do not carry them out.
+    reports  from `ensure`; the returned ones say which topics are altered, and keep what these had before
+    dry_run  the brokers check the changes and do not carry them out
     """
     wrong = [report for report in reports if report.differences]
     if not all(difference.alterable() for report in wrong for difference in report.differences):
         return reports
-    # Outputs first: they must take whatever a worker makes of the examples.
+    # The examples topic comes last: the others must be ready for all outputs of its examples.
     for report in sorted(wrong, key=lambda report: report.topic == examples):
         settings = {each.property: each.value() for each in report.differences if each.property != "partitions"}
         if settings:
@@ -384,7 +386,7 @@ def alter(cluster: Cluster, examples: str, reports: list[TopicReport], *, dry_ru
 
 
 def _wait_until_altered(cluster: Cluster, reports: list[TopicReport]) -> None:
-    """The controller has changed the topics before each broker knows of it."""
+    """Wait until a broker knows of the changes: the controller makes them before each broker does."""
     for _ in RetryPolicy(REQUEST_S).attempts():
         found = existing(cluster, [report.topic for report in reports])
         told = {name: {**topic.settings, "partitions": str(topic.partitions)} for name, topic in found.items()}

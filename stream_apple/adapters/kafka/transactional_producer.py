@@ -1,9 +1,9 @@
 """The transactional producer: messages and offsets that become visible together, or never.
 
-Who takes its transactional id from it tells it nothing, and what does not reach the cluster is refused by nobody: while
-it has no transaction, it asks every few seconds whether the id is still its own.
+A producer that is fenced learns of it only from its next request to the cluster. So while it has no transaction, it
+asks every few seconds whether its transactional id is still its own.
 
-Calls that may block are made by an executor of their own: while they are waited for, signals are seen, and after
+An executor makes calls that may block: signal handlers run while they are waited for, and after
 `RetryPolicy.shorten_deadline` the wait ends even if the call does not.
 """
 
@@ -34,10 +34,11 @@ from stream_apple.errors import BrokerError, StreamAppleError
 from stream_apple.stream.log.ports import AbortableError, Committed, Header
 
 CONFIRM_S = 5.0
-"""So long the producer may go without a word from the cluster that its id is its own: a tenth of a busy one's work."""
+"""Seconds between two confirmations of the transactional id while there is no transaction. They cost the cluster about
+a tenth of the work of a busy worker."""
 
-# Between slices, signals are seen. From 0.2 s on, confluent-kafka would call librdkafka several times, and have it call
-# back again after a fatal error (see `errors.as_kafka_exception`).
+# Signal handlers run between slices. From 0.2 s on, confluent-kafka would call librdkafka several times, which could
+# call back again after a fatal error (see `errors.as_kafka_exception`).
 _FLUSH_SLICE_S = 0.1
 _ROOM_POLL_S = 0.01
 _CLOSE_S = 3.0
@@ -46,10 +47,10 @@ _log = structlog.get_logger()
 
 
 class TransactionalProducer:
-    """One transaction at a time; see `ports.Broker` for what the methods promise. `fence` comes first.
+    """Has one transaction at a time; see `ports.Broker` for the contracts of the methods. Call `fence` first.
 
     topic    whose offsets are committed; it exists
-    prepare  makes an early fencing short; may block
+    prepare  called before fencing in the background, to make that short; it may block
     """
 
     def __init__(self, producer: Producer, retry: RetryPolicy, topic: str, prepare: Callable[[], object]) -> None:
@@ -68,12 +69,12 @@ class TransactionalProducer:
 
     @property
     def open_s(self) -> float:
-        """For how long the transaction has been open, or that of a question; 0 if none is."""
+        """Return for how many seconds a transaction, also that of a confirmation, has been open; 0 if none is."""
         since = self._open_since if self._confirming is None else self._confirmed_at
         return 0.0 if since is None else time.monotonic() - since
 
     def start_fencing(self, permitted: Callable[[], object]) -> None:
-        """Begin what `fence` does, and return at once. Nobody is fenced before `permitted` returns, or if it raises."""
+        """Begin what `fence` does, and return at once. No one is fenced before `permitted` returns, or if it raises."""
 
         def fence() -> None:
             permitted()
@@ -85,7 +86,7 @@ class TransactionalProducer:
     def fence(self) -> None:
         """Make every predecessor with this transactional id unable to commit, and abort what it left open.
 
-        If it was begun before, the error that did not permit it.
+        After `start_fencing`, it waits for that, and raises what `permitted` raised.
         """
         if not self._has_fenced():
             self._retry.retry_until_deadline("init_transactions", self._fence_once, self._executor)
@@ -94,7 +95,7 @@ class TransactionalProducer:
     def _has_fenced(self) -> bool:
         fencing, self._fencing = self._fencing, None
         if fencing is not None:
-            # What went wrong will go wrong again, and is translated then.
+            # Errors are ignored here: the call is made again, and its errors are translated then.
             with self._retry.waiting(), suppress(KafkaException, AbandonedError), as_kafka_exception():
                 self._executor.wait(fencing, lambda: self._retry.is_over)
                 return True
@@ -105,15 +106,17 @@ class TransactionalProducer:
         self._producer.init_transactions(ATTEMPT_TIMEOUT_S)
 
     def serve(self) -> None:
-        """Have librdkafka report what it has to, and pass it on."""
+        """Have librdkafka report deliveries, and call the messages' `on_written`."""
         with translated("the producer"):
             self._producer.poll(0)
         self._report_written()
 
     def confirm(self, consumer: Consumer, *, ask: bool = True) -> None:
-        """Every CONFIRM_S without a transaction, have the cluster say that the id is ours, in the background.
+        """Ask the cluster, in the background and every CONFIRM_S without a transaction, whether the id is still ours.
 
-        FencedError from a later call if it is not. `ask`: whether the cluster may be asked now.
+        A later call raises FencedError if it is not.
+
+        ask  whether the cluster may be asked now
         """
         if self._confirming is not None:
             if self._confirming.done():
@@ -131,14 +134,14 @@ class TransactionalProducer:
             self._confirming = self._executor.submit(lambda: self._ask_whose_id_it_is(member))
 
     def _ask_whose_id_it_is(self, member: object) -> None:
-        # librdkafka does not tell the cluster of a transaction that is empty: so there is an offset in it, and it is
-        # aborted. That a member of an old generation may not commit is no answer to this question.
+        # librdkafka does not tell the cluster of an empty transaction, so this one has an offset, and is aborted. An
+        # error about an old generation of the group is ignored, as it says nothing about the transactional id.
         offsets = [TopicPartition(self._topic, 0, 0)]
 
         def passes(error: KafkaError) -> bool:
             return is_transient(error) and not self._executor.closing
 
-        patient = RetryPolicy(float("inf"))  # how long there may be no broker is for others to judge
+        patient = RetryPolicy(float("inf"))  # `connectivity` decides for how long there may be no broker
         self._producer.begin_transaction()
         try:
             patient.retry_while(
@@ -163,7 +166,7 @@ class TransactionalProducer:
         self._confirmed_at = time.monotonic()
 
     def begin(self) -> None:
-        """Local: the broker hears of it with the first message."""
+        """Begin a transaction in the client; the broker learns of it with the first message."""
         self._await_confirmation()
         self._retry.retry_until_deadline("begin_transaction", self._producer.begin_transaction)
         self._open_since = time.monotonic()
@@ -178,10 +181,10 @@ class TransactionalProducer:
         headers: list[Header] | None = None,
         on_written: Callable[[int], None] | None = None,
     ) -> None:
-        """Queue a message; waits while the queue is full."""
+        """Queue a message, after a wait if the queue is full."""
         report = None if on_written is None else self._delivery_report(on_written, f"{topic}-{partition}")
         message = (topic, value, key, partition, report, None, timestamp_ms, headers)
-        # Once for each record, so no context is entered: `produce` serves no callbacks, and raises what it means.
+        # This runs for each record, so it enters no context; `produce` serves no callbacks, so it needs none.
         try:
             try:
                 self._produce(*message)
@@ -200,9 +203,9 @@ class TransactionalProducer:
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> None:
-        """Queue messages; waits while the queue is full."""
-        # Not `produce_batch`: it takes no timestamps. No line of Python is executed for a message, which saves a third
-        # of the time of `send`; how far the iteration has come when one is refused, only the iterator itself knows.
+        """Queue messages, after a wait if the queue is full."""
+        # `produce_batch` takes no timestamps. Here no line of Python is executed for a message, which saves a third of
+        # the time of `send`. If a message is refused, the iterator's length hint tells which one.
         if not len(keys) == len(values) == len(timestamps_ms):
             raise ValueError(f"expected as many of each, found {len(keys)}, {len(values)}, {len(timestamps_ms)}")
         left = iter(values)
@@ -240,7 +243,7 @@ class TransactionalProducer:
         self, on_written: Callable[[int], None], place: str
     ) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
-            # This may be the executor's thread; the loop is told on its own.
+            # This may run on the executor's thread; `_report_written` tells the loop on the loop's thread.
             if error is None:
                 self._written.append((on_written, message.offset() or 0))
             elif self._undelivered is None:
@@ -254,7 +257,7 @@ class TransactionalProducer:
             on_written(offset)
 
     def flush(self) -> None:
-        """Wait for the broker; raises the error of a message with `on_written` that failed."""
+        """Wait until the broker has all messages; raise the error of a message with `on_written` that failed."""
         with self._retry.waiting():
             self._await_delivery()
         if self._undelivered is not None:
@@ -276,7 +279,7 @@ class TransactionalProducer:
             return self._producer.flush(_FLUSH_SLICE_S)
 
     def commit(self, offsets: Mapping[int, Committed], consumer: Consumer) -> None:
-        """Offsets under the group's present generation, so that a zombie's are refused; then commit."""
+        """Send the offsets with the group's present generation, so that a zombie's are refused; then commit."""
         positions = [
             TopicPartition(self._topic, partition, committed.offset, committed.metadata)
             for partition, committed in offsets.items()
@@ -294,9 +297,9 @@ class TransactionalProducer:
         self._forget()
 
     def abort(self) -> None:
-        """What was queued is sent first, if the broker answers; all of it is marked aborted in the log."""
+        """Abort the transaction, if one is open, after sending the queued messages, which are aborted with it."""
         if self._open_since is not None:
-            # To end a transaction that the broker has not heard of yet is a fatal error (INVALID_TXN_STATE).
+            # Ending a transaction that the broker does not know of yet is a fatal error (INVALID_TXN_STATE).
             self._retry.retry_until_deadline("flush", self._flush_once, self._executor)
             self._retry.retry_until_deadline(
                 "abort_transaction", lambda: self._producer.abort_transaction(ATTEMPT_TIMEOUT_S), self._executor
@@ -315,7 +318,7 @@ class TransactionalProducer:
         self._undelivered = None
 
     def close(self) -> None:
-        """Abort: others wait for the offsets that an open transaction has in doubt. Blocks some seconds at most."""
+        """Abort an open transaction, as others wait for its offsets, and close; it blocks for some seconds at most."""
         deadline = time.monotonic() + _CLOSE_S
         ended = True
         if self._confirming is not None:
@@ -323,13 +326,13 @@ class TransactionalProducer:
                 self._executor.wait(self._confirming, lambda: time.monotonic() >= deadline)
         if self._open_since is not None:
             ended = self._succeeds("abort_transaction", lambda: self._producer.abort_transaction(_CLOSE_S), deadline)
-        # Otherwise closing would try to abort once more. The producer is left to whoever drops its last reference.
+        # If the abort failed, closing would try it once more; the producer then ends with its last reference.
         if ended:
             self._succeeds("closing the producer", self._producer.close, deadline)
         self._executor.close()
 
     def _succeeds(self, what: str, call: Callable[[], object], deadline: float) -> bool:
-        """Whether the call succeeds in time; its error must not hide the one that the worker ends with."""
+        """Return whether the call succeeds in time; log its error, which must not hide the one that ends the worker."""
         try:
             with as_kafka_exception():
                 self._executor.run(call, lambda: time.monotonic() >= deadline)

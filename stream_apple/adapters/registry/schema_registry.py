@@ -1,7 +1,7 @@
-"""The schemas of a registry that speaks Confluent's protocol, asked for once and kept.
+"""The schemas of a registry with Confluent's protocol; each is asked for once and kept.
 
-A schema that the registry does not tell, because it is down or has no such number, is asked for again and again: its
-records can be read one day, so they must never become dead letters.
+If the registry does not give a schema, as it is down or has no such number, it is asked again and again: the records
+may be readable later, so they must never become dead letters.
 """
 
 import logging
@@ -22,7 +22,7 @@ Parse = Callable[[bytes], object]
 """What a payload of one schema holds; RefusedError if it is none."""
 
 PATIENCE_S = 60.0
-"""So long a command waits for a schema that it has to know; a worker holds the partition instead."""
+"""Seconds that a command waits for a schema that it must know; a worker holds the partition instead."""
 _AGAIN_S, _AGAIN_MOST_S = 0.5, 15.0
 _DEFAULTS: dict[str, str | float | bool] = {"timeout": 10.0, "max.retries": 0}  # who asks again is this module
 _EXTRA = "install the extra `registry`: pip install 'stream-apple[registry]'"

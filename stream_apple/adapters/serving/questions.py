@@ -1,6 +1,6 @@
-"""From the body of a request to instances: JSON or msgpack, each instance as the bytes that it came as.
+"""Splits the body of a request, JSON or msgpack, into instances, each as the bytes that came.
 
-So it is the codec of the topic that decodes an instance, and not a second one that may read it otherwise.
+So the codec of the topic decodes an instance, and not a second one that might read it differently.
 """
 
 from base64 import b64decode
@@ -25,10 +25,10 @@ class BadRequestError(Exception):
 class Instance(NamedTuple):
     """One instance as it came.
 
-    value      what would be the value of a record: JSON or msgpack
-    key        what would be its key
-    partition  by whose model it is to be scored; None: that of the key
-    fault      why it can't be one, if that was seen before its record is decoded
+    value      the value that a record of it would have: JSON or msgpack
+    key        the key that a record of it would have
+    partition  whose model is to score it; None: the key's partition
+    fault      the reason if it can't be an instance, and that was seen before its record is decoded
     """
 
     value: bytes

@@ -1,1 +1,1 @@
-"""Groups of options that several commands have, each with the class that it becomes."""
+"""Groups of options that several commands have, each with the class that holds them."""

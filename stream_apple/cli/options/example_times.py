@@ -1,6 +1,6 @@
-"""The options that say of files what they don't: when examples happened, whose they are, and what columns are for.
+"""The options that say what files don't: the times of examples, their keys, and the meaning of columns.
 
-The same for `produce` and `evaluate`.
+`produce` and `evaluate` have them.
 """
 
 import time
@@ -20,7 +20,7 @@ _CATEGORY, _IGNORE = "category", "ignore"
 
 
 class Times(NamedTuple):
-    """The options on the examples' times, None where not given. Times and durations are milliseconds."""
+    """The options on the examples' times, in milliseconds; None if not given."""
 
     timestamp_field: str | None
     start_time: int | None
@@ -34,7 +34,7 @@ class Times(NamedTuple):
             )
 
     def event_times(self, start_ms: int, interval_ms: Fraction) -> EventTimes:
-        """Return the rule for timestamps, with this start and interval where the options give none."""
+        """Return the rule for timestamps; this start and interval are used if the options give none."""
         if self.timestamp_field is not None:
             return EventTimes(self.timestamp_field, None)
         spaced = EvenlySpaced(
@@ -69,7 +69,7 @@ def times_options(start: str, interval: str = "") -> Callable[[Callable[..., Non
     ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        # From the last to the first, as decorators are applied.
+        # The last option comes first, as decorators are applied from below.
         for option in reversed(options):
             command = option(command)
         return command
@@ -96,7 +96,7 @@ def _start(_context: click.Context, _parameter: click.Parameter, value: str | No
 
 
 def _from_now(text: str) -> int:
-    """Return the milliseconds between now and `text`, a duration with its sign; ValueError if it is none."""
+    """Return a duration with its sign, such as -14h, in milliseconds; ValueError if `text` is none."""
     if text[:1] not in {"-", "+"}:
         raise ValueError(text)
     return parse_duration(text[1:]) * (-1 if text[0] == "-" else 1)
@@ -105,9 +105,9 @@ def _from_now(text: str) -> int:
 class ColumnOptions(NamedTuple):
     """The options on columns and keys, as they were given.
 
-    column     pairs of a role, or what else a column is, and its name
+    column     pairs of a role, `category` or `ignore`, and a column's name
     input      settings of the section `input`, as text
-    key_field  which field holds the keys of the records; None: they are the ids
+    key_field  the field that holds the keys of the records; None: the ids are the keys
     """
 
     column: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""The option of commands that are about a group's models: the file that these start from."""
+"""The option --from-model of commands that are about a group's models: the file that these start from."""
 
 from pathlib import Path
 

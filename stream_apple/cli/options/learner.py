@@ -1,4 +1,4 @@
-"""The options of `evaluate` that say what is learned are made of the declarations of a learner's options."""
+"""The options of `evaluate` that choose a learner; they are made from the declarations of a learner's options."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ _bigrams = click.option("--bigrams", is_flag=True, help=f"The same as --ngrams '
 
 
 class LearnerChoice:
-    """The options of a learner, as they were given; None is not given, and depends on the others."""
+    """The options of a learner, as they were given; None: not given, so that the default depends on the others."""
 
     _fields = (*_OFFERED, "bigrams")
 
@@ -25,7 +25,7 @@ class LearnerChoice:
     def options(self, max_features_per_example: int, *, to_merge: bool) -> Options:
         """Return the learner's options; click.UsageError for those that contradict each other.
 
-        to_merge  the defaults are those of models that are to be merged
+        to_merge  whether the defaults are those of models that are to be merged
         """
         given: dict[str, Any] = mergeable(self._given) if to_merge else self._given
         try:
@@ -37,7 +37,7 @@ class LearnerChoice:
 
 def learner_options(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command with the options of `LearnerChoice`."""
-    # From the last to the first, as decorators are applied.
+    # The last option comes first, as decorators are applied from below.
     for name, declaration in reversed(_OFFERED.items()):
         if name == "ngrams":
             command = _bigrams(command)

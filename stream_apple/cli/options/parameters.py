@@ -16,9 +16,9 @@ DurationCallback = Callable[[click.Context, click.Parameter, str | None], int | 
 def duration(least: int = 1, words: Mapping[str, int] | None = None, most: int | None = None) -> DurationCallback:
     """Return a callback that parses options such as `250ms` or `1h30m` to whole milliseconds.
 
-    least  of them; 0 or 1 if there is no `most`
+    least  the lower bound in milliseconds; 0 or 1 if there is no `most`
     words  words that may stand for a number -> that number
-    most   of them, if there is a bound
+    most   the upper bound in milliseconds; None: there is none
     """
     known = words or {}
 
@@ -40,7 +40,7 @@ def duration(least: int = 1, words: Mapping[str, int] | None = None, most: int |
 
 
 class OutputFile(click.ParamType[Path]):
-    """The path of a file that the command will write: refused before it has begun if that can't be."""
+    """The path of a file that the command will write; it is refused at the start if it can't be written."""
 
     name = "file"
 
@@ -54,7 +54,7 @@ class OutputFile(click.ParamType[Path]):
 
 
 class OutputFolder(click.ParamType[Path]):
-    """The path of a folder that the command will write files into, or make."""
+    """The path of a folder into which the command will write files, and which it makes if necessary."""
 
     name = "directory"
 
@@ -70,7 +70,7 @@ class OutputFolder(click.ParamType[Path]):
 def gathered(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command, below its options, so that it gets each group, a NamedTuple, in place of the fields' options.
 
-    An option belongs to the group that has a field of its name; the others are handed over one by one.
+    An option belongs to the group that has a field of its name; the others are passed one by one.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

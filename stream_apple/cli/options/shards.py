@@ -8,7 +8,7 @@ from click.core import ParameterSource
 
 
 class ShardChoice(NamedTuple):
-    """The options on shards, as they were given; None is not given. `merge_every` counts epochs."""
+    """The options on shards, as they were given; None: not given. `merge_every` counts epochs."""
 
     shards: int | None
     merge: Literal["off", "average"]
@@ -36,7 +36,7 @@ class ShardChoice(NamedTuple):
 
 
 def given_options(*names: str) -> list[str]:
-    """Return those of these parameters of the command whose options were typed."""
+    """Return the options that were typed on the command line, of these parameters."""
     context = click.get_current_context()
     return [
         parameter.opts[0]

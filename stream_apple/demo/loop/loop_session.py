@@ -34,7 +34,7 @@ from stream_apple.demo.viewer import Viewer
 
 REQUESTS_PER_SECOND = 400
 DAYS = 10
-"""Simulated, one epoch each."""
+"""How many days are simulated, one epoch each."""
 WAIT_MS = 3_000
 """How long impressions wait for their outcomes."""
 SEED = 7

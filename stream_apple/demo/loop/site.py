@@ -1,7 +1,7 @@
 """A site with ads: for each visit it asks how likely a click is, shows the ad, and perhaps hears of a click later.
 
-What it publishes are two streams. An impression has the features that were asked about and an id; an outcome has the
-id and label 1. That there was no click is said by nobody.
+It publishes two streams. An impression has an id and the features that were asked about; an outcome has the id and the
+label 1. If there is no click, there is no outcome.
 """
 
 import heapq

@@ -1,1 +1,1 @@
-"""Models that follow those of a group, as readers: the walk of `verification`, without an end."""
+"""Replicas: models that follow those of a group by reading its topics, with the replay of `verification`."""

@@ -1,4 +1,4 @@
-"""The name of a model as it was at one moment: enough to make it again, and every answer that it gave."""
+"""Names the state of a model at one moment, so that the model and its answers can be made again."""
 
 import re
 from typing import Any, NamedTuple, Self
@@ -13,9 +13,9 @@ class Moment(NamedTuple):
     """Names the state of a partition's model.
 
     offset    the first that it had not learned
-    boundary  "held" where the model waits at the end of a round for others, its epoch ended; "passed" where it has gone
-              on with what was merged, and learned nothing since; else "". Only where models are merged are there
-              three states at one offset.
+    boundary  "held" if the model has ended its epoch at the end of a round, and waits to be merged; "passed" if it has
+              gone on from there, and learned nothing since; else "". Only where models are merged, one offset may have
+              all three states.
     """
 
     partition: int
@@ -31,7 +31,7 @@ class Moment(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return what `str` has written; ValueError for another text."""
+        """Return the moment in a text that `str` has written; ValueError for another text."""
         found = _TEXT.fullmatch(text)
         if found is None:
             raise ValueError(f"expected partition@offset, such as 3@90210, or 3@90210:held, found {text!r}")
@@ -41,7 +41,7 @@ class Moment(NamedTuple):
         return f"{self.partition}@{self.offset}" + (f":{self.boundary}" if self.boundary else "")
 
     def facts(self) -> dict[str, Any]:
-        """Return it in JSON types."""
+        """Return the moment in JSON types."""
         where: dict[str, Any] = {"partition": self.partition, "offset": self.offset}
         return where | {"boundary": self.boundary} if self.boundary else where
 

@@ -1,7 +1,7 @@
-"""A partition's model as it was at any moment, learned again from what is in Kafka.
+"""Makes a partition's model as it was at any moment, by learning again from what is in Kafka.
 
-From the newest snapshot, if that is not behind the moment; else from the first record that the model has learned, if
-the log still has it.
+It begins with the newest snapshot, if that is not later than the moment; else with the first record that the model has
+learned, if the log still has it.
 """
 
 from contextlib import closing
@@ -19,10 +19,10 @@ from stream_apple.stream.verification.replay import Outputs, Replay, Sources, St
 def rebuild(sources: Sources, stored: StoredModel, committed: Committed, moment: Moment) -> PartitionModel:
     """Return the model of a partition as it was at `moment`.
 
-    stored  what is committed, and the newest snapshot
+    stored  the committed metadata, and the newest snapshot's model
 
-    ConfigurationError if it has never been there, GapError if records are gone that it takes, or if what is recorded of
-    merges does not lead there.
+    ConfigurationError if the model was never at this moment; GapError if needed records are gone, or if the records of
+    merges don't lead there.
     """
     metadata, model = stored.metadata, stored.model
     topic, (number, offset, stage) = sources.provenance.topics.examples, moment
@@ -57,7 +57,7 @@ def rebuild(sources: Sources, stored: StoredModel, committed: Committed, moment:
 
 
 def _stand_at(sources: Sources, replay: Replay, moment: Moment) -> None:
-    """Take a model that has learned all before a boundary to the boundary, or behind it."""
+    """Take a model that has learned all records before a boundary to the boundary, or past it."""
     model, topic = replay.model, sources.provenance.topics.examples
     if not Moment.of(model).boundary:
         offsets = range(moment.offset, sources.logs.log_range(topic, model.partition).high)
@@ -80,6 +80,6 @@ def _checked(replay: Replay, moment: Moment, faults: Faults) -> PartitionModel:
 
 
 def pass_through(standing: StandStill) -> None:
-    """Go on from each boundary at once, there being nobody who looks at the model there."""
+    """Have a model pass all its boundaries at once, where nothing looks at it in between."""
     for _ in standing:
         pass

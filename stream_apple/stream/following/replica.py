@@ -1,8 +1,8 @@
-"""One partition's model that follows the group's: it learns what is committed, publishes nothing, and is checked.
+"""A replica of one partition's model: it learns the records that the group has answered, and publishes nothing.
 
-It is never ahead of what the group has committed. So whatever is left out, adopted, or gone is known before the model
-comes to it, the state at each newer snapshot's offset can be held against the worker's, and no answer is given by a
-model that the group turns out not to have.
+It is never ahead of the group's committed offset. So it knows of records that are left out, of adopted models and of
+gaps before it comes to them; its state at the offset of each newer snapshot can be compared with the worker's; and it
+gives no answer by a model that the group turns out not to have.
 """
 
 import time
@@ -30,25 +30,25 @@ Source = Literal["log", "snapshots"]
 """What a model follows: the log, or only the snapshots of the group."""
 
 PORTION_S = 0.001
-"""Whoever wants the model waits for a portion of records at most; below that, calls cost more than learning."""
+"""Seconds in which a portion of records is learned; a question waits for one portion at most. With shorter portions,
+calls would cost more than learning."""
 _MOST_RECORDS = 1_000
 _FEWEST_RECORDS = 16
-_AT_ONCE = 200  # records of a fetch: the client makes them while it keeps the interpreter to itself
+_AT_ONCE = 200  # records of a fetch: the client blocks the interpreter while it makes them
 _RETRY_S = 5.0
 UNDECIDED_S = 5.0
-"""So long the topic of merges may stand still, in an open transaction of a worker that is dead, before the model waits
-and others go on."""
-_PATIENCE_S = 0.002  # for which questions go first
-_BEHIND_S = 1.0  # from where on learning is as urgent
+"""How long an open transaction of a dead worker may stop the reading of merges before the other replicas go on."""
+_PATIENCE_S = 0.002  # seconds for which questions go before learning
+_BEHIND_S = 1.0  # from this lag on, learning is as urgent as questions
 GONE_S = 30.0
-"""For how long a group must have no offset any more before that is believed: a broker that is just coming back may know
-of none, and give no error."""
+"""Seconds after which it is believed that a group has no offset any more: a broker that is just coming back may know of
+none, and give no error."""
 
 _log = structlog.get_logger()
 
 
 class DigestCheck(StrEnum):
-    """How a replica's state compares with a worker's snapshot; `MISSED` where it was not computed there."""
+    """Says how a replica's state compares with a worker's snapshot; MISSED if it was not computed at that offset."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -59,20 +59,21 @@ class ReplicaRecorder(Protocol):
     """Counts what replicas do."""
 
     def checked(self, partition: int, outcome: DigestCheck) -> None:
-        """A newer snapshot of the worker's has been held against the model."""
+        """Note that the model has been compared with a newer snapshot of the worker."""
         ...
 
     def restored(self, partition: int) -> None:
-        """The model has been made anew."""
+        """Note that the model has been made anew."""
         ...
 
 
 class Replica:
-    """Follows the model of one partition. One thread calls `tell` and `step`; the model is for any, in its `turns`.
+    """Follows the model of one partition. One thread calls `tell` and `step`; any thread may use the model in a turn.
 
-    model      None before there is one, and after it has been found to be another than the group's
-    own_lag    behind what the group has committed
-    total_lag  behind the end of the log; with snapshots alone, behind what is committed
+    model      None before there is one, and after it was found to differ from the group's
+    turns      on the model
+    own_lag    the lag behind the group's committed offset
+    total_lag  the lag behind the end of the log; if only snapshots are followed, behind the committed offset
     """
 
     def __init__(
@@ -102,13 +103,13 @@ class Replica:
 
     def _forget(self) -> None:
         self._replay: Replay | None = None
-        self._stop: Committed | None = None  # where `_replay` leads, or the last one has
+        self._stop: Committed | None = None  # the offset that `_replay` leads to, or that the last one has led to
         self._pointer: SnapshotPointer | None = None  # of the newest snapshot that has been compared
         self._noted: MergeNote | None = None
         self._faults = Faults()
 
     def tell(self, committed: Committed | None) -> None:
-        """Tell what the group has committed by now."""
+        """Take in what the group has committed by now."""
         if committed is None and self._committed is not None:
             if self._gone_since is None:
                 self._gone_since = self._now()
@@ -118,20 +119,20 @@ class Replica:
         self._committed, self._gone_since = committed, None
         if committed is not None:
             self.own_lag.tell(committed.offset)
-            # Now, when the cluster has answered: a reader that hears nothing takes the last end for that of today.
+            # The end is taken only now that the cluster has answered: without answers, the reader's end may be old.
             self.total_lag.tell(max(self._log_end, committed.offset))
 
     def step(self) -> bool:
-        """Do the next bit of work; whether there was any. Errors are logged; what they make doubtful is dropped."""
+        """Do a little work; return whether there was any. Log errors, and drop a model that they put in doubt."""
         if self._committed is None or self._now() < self._retry_at:
             return False
         try:
             return self._restore() if self.model is None else self._follow(self.model)
         except BrokerError as error:
-            # The model is what it was; whether there is more, nobody knows.
+            # The model is right as of its offset; it is only unknown whether there are more records.
             self._wait(error)
         except GapError as error:
-            # Records are gone. The model is right as of its offset, and goes on if the group has left them out too.
+            # Records are gone. The model is right as of its offset, and goes on if the group leaves them out, too.
             if self._is_overtaken():
                 self._drop(str(error))
             self.close()
@@ -148,7 +149,7 @@ class Replica:
         try:
             snapshot = self._sources.provenance.read_metadata(self.number, self._committed).snapshot
         except ConfigurationError:
-            return True  # by now it is a group of other models
+            return True  # the group has other models by now
         return snapshot is not None and snapshot.at > self.model.next_offset
 
     def close(self) -> None:
@@ -163,15 +164,15 @@ class Replica:
         _log.warning("replica_failed", partition=self.number, error=str(error), kind=type(error).__name__)
 
     def _drop(self, why: str) -> None:
-        """Give no answer any more before the model is restored."""
+        """Drop the model; it gives no answer before it is restored."""
         if self.model is not None:
             _log.error("replica_dropped", partition=self.number, offset=self.model.next_offset, reason=why)
-        self.model = None  # whoever scores by it now has its turn, in which it does not change
+        self.model = None  # a thread that scores by it now has a turn, in which it does not change
         self.close()
         self._forget()
 
     def _restore(self) -> bool:
-        """Make the model; whether it is there now."""
+        """Make the model; return whether there is one now."""
         committed, began = self._committed, self._now()
         assert committed is not None
         metadata, model, _ = self._sources.newest(self.number, committed)
@@ -179,7 +180,7 @@ class Replica:
             if self._source == "snapshots":
                 return False
             model = self._sources.from_start(self.number, metadata)
-        # Restored from a snapshot that is newer than what was told, perhaps: then there is nothing to learn yet.
+        # The snapshot may be newer than the committed offset that was taken in; then there is nothing to learn yet.
         self._pointer = metadata.snapshot
         self._take(model)
         seconds = self._now() - began
@@ -215,7 +216,7 @@ class Replica:
         return self._restore()
 
     def _begin(self, model: PartitionModel) -> None:
-        """Begin the walk to what is committed now."""
+        """Begin to replay up to the offset that is committed now."""
         stop, provenance = self._committed, self._sources.provenance
         assert stop is not None
         metadata = provenance.read_metadata(self.number, stop)
@@ -240,7 +241,7 @@ class Replica:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Have the model for oneself, to change it; whatever fails in between leaves none that others could see."""
+        """Inside this context, only the caller uses the model, and may change it; an error inside drops the model."""
         behind = self.own_lag.waited_s > _BEHIND_S
         with self.turns.learning(0.0 if behind else _PATIENCE_S):
             try:
@@ -250,7 +251,7 @@ class Replica:
                 raise
 
     def _learn_on(self, replay: Replay) -> bool:
-        """Learn a portion of what has come; whether something was done."""
+        """Learn a portion of the fetched records; return whether something was done."""
         fetched = self._fetch()
         self._look_behind(replay)
         portion = [] if self._replay is None else self._take_portion(replay)
@@ -267,7 +268,7 @@ class Replica:
         return bool(portion) or fetched > 0
 
     def _look_behind(self, replay: Replay) -> None:
-        """If a round has ended where the model stands, let the record behind show it that."""
+        """Have the model look at the next record, and stop, if the group's model has ended a round where it stands."""
         noted, model = None if replay.crossing is None else replay.crossing.noted, replay.model
         if noted is None or not self._waiting or (model.next_offset, Moment.of(model).boundary) != (noted.at, ""):
             return
@@ -277,10 +278,10 @@ class Replica:
             self._compare_at_boundary(replay)
 
     def _take_portion(self, replay: Replay) -> list[Record]:
-        """Take the next records below the stop, not more than are learned in `PORTION_S`."""
+        """Take the next records below the stop, at most as many as are learned in PORTION_S."""
         held = replay.model.held
         if held is not None and held.at < replay.stop:
-            return []  # what is behind can't be learned; `_finish` tells why
+            return []  # records behind the boundary can't be learned; `_finish` reports why
         portion: list[Record] = []
         waiting = self._waiting
         while waiting and len(portion) < self._portion and waiting[0].offset() < replay.stop:
@@ -300,11 +301,11 @@ class Replica:
             return replay.model.held is not None and replay.model.held.at < replay.stop
         if not self._waiting and max(self._position, replay.model.next_offset) < replay.stop:
             return False
-        # The round has ended here: the record behind, which the worker has seen, is waited for.
+        # If the round has ended here, wait for the next record, which the worker has seen and stopped before.
         return not replay.lacks_boundary or self._committed != self._stop
 
     def _finish(self, replay: Replay) -> None:
-        """The model has come as far as the walk leads."""
+        """End the replay, as the model has come to its end; drop the model if it has led elsewhere."""
         if replay.unproved is None and not self._faults.counts.total():
             with self._changing():
                 replay.finish()
@@ -323,7 +324,7 @@ class Replica:
 
     @property
     def _new_snapshot(self) -> SnapshotPointer | None:
-        """The newest snapshot; None if the model has been compared with it already."""
+        """Return the newest snapshot; None if the model has been compared with it already."""
         snapshot = None if self._replay is None else self._replay.metadata.snapshot
         return None if snapshot == self._pointer else snapshot
 
@@ -336,12 +337,12 @@ class Replica:
         return noted is not None and snapshot is not None and noted.at == snapshot.at
 
     def _compare_on_the_way(self, replay: Replay) -> None:
-        """Compare the digest that the walk has taken where the newest snapshot was, if it has just come past it."""
+        """Compare the digest that the replay has taken at the newest snapshot's offset, if it has just passed that."""
         if replay.digest is not None and self._new_snapshot is not None:
             self._compare(replay.digest)
 
     def _compare_at_boundary(self, replay: Replay) -> None:
-        """Compare a model that waits at a boundary, or has gone on there, with a snapshot that was taken so."""
+        """Compare a model that is held at a boundary, or has passed it, with a snapshot of the same state there."""
         model, noted = replay.model, None if replay.crossing is None else replay.crossing.noted
         if noted is None or not self._saved_at_boundary(replay) or model.next_offset != self._at_new_snapshot:
             return
@@ -350,7 +351,7 @@ class Replica:
             self._compare(model.digest())
 
     def _compare(self, digest: str) -> None:
-        """Hold the model's digest at the newest snapshot's offset against the worker's."""
+        """Compare the model's digest at the newest snapshot's offset with the worker's; drop it if they differ."""
         assert self._replay is not None
         pointer = self._replay.metadata.snapshot
         assert pointer is not None
@@ -367,7 +368,7 @@ class Replica:
         self._recorder.checked(self.number, outcome)
 
     def _fetch(self) -> int:
-        """Fetch what there is behind what waits already, if there is room; how many records came."""
+        """Fetch further records, if there is room; return how many came."""
         model = self.model
         if model is None:
             return 0
@@ -389,6 +390,6 @@ class Replica:
         return -1 if self._reader is None else self._reader.log_end
 
     def _reached(self, offset: int) -> None:
-        """All before this offset has been learned."""
+        """Note that everything before this offset has been learned."""
         self.own_lag.reach(offset)
         self.total_lag.reach(offset if self._waiting else max(offset, self._position))

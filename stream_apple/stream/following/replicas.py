@@ -1,4 +1,4 @@
-"""The models of a group, followed by one thread, and handed to those who score, one turn at a time."""
+"""The replicas of a group's models: one thread follows the group, other threads score in turns."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.verification.replay import Sources
 
 _POLL_S = 0.1
-"""What the group has committed is asked for so often: a fraction of `worker.commit_interval`."""
+"""Seconds between two requests for the group's committed offsets, a fraction of `worker.commit_interval`."""
 _PAUSE_S = 0.005
 _RETRY_S = 1.0
 
@@ -23,13 +23,13 @@ _log = structlog.get_logger()
 
 
 class NoModelError(Exception):
-    """There is no model of a partition, or none that has learned what the group has committed."""
+    """There is no model of a partition, or its model has not learned what the group has committed."""
 
 
 class Replicas:
     """Follows these partitions while its context lasts.
 
-    max_lag_s  of a model that counts as ready, behind what the group has committed
+    max_lag_s  the longest lag behind the group's committed offset with which a model counts as ready
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Replicas:
         A replica that is cut off from Kafka stays ready: its answers are right as of the offset that they name.
         """
         replica = self.by_partition[number]
-        if self._source == "snapshots":  # it is as old as these are
+        if self._source == "snapshots":  # its lag is that of the snapshots
             return replica.model is not None
         return replica.model is not None and replica.own_lag.waited_s <= self._max_lag_s
 
@@ -82,7 +82,7 @@ class Replicas:
 
     @contextmanager
     def turn(self, number: int) -> Iterator[tuple[PartitionModel, Moment]]:
-        """Have the partition's model for oneself, and the moment at which it stands; NoModelError if there is none."""
+        """Yield the partition's model, for this context alone, and its moment; NoModelError if there is none."""
         replica = self.by_partition[number]
         with replica.turns.asking():
             if replica.model is None:
@@ -99,7 +99,7 @@ class Replicas:
                 replica.close()
 
     def step(self) -> bool:
-        """Ask what is committed, if that is due, and do the next bit of work for each; whether there was any."""
+        """Ask for committed offsets, if due, and do a little work for each replica; return whether there was any."""
         if self._now() - self._asked_at >= _POLL_S:
             self._ask()
         busy = False

@@ -1,7 +1,7 @@
-"""Turns on a model: one thread learns on it, others score by it, and nobody sees it half changed.
+"""Turns on a model: one thread has it learn, others score by it, and no one sees it while it changes.
 
-One lock, and not a second copy of the model: a copy would have to learn everything once more, and of one core there is
-not so much to spare; whoever asks waits for one portion of learning at most.
+There is one lock, and no second copy of the model: a copy would have to learn everything once more, for which one core
+may not suffice. A question waits for one portion of learning at most.
 """
 
 import threading
@@ -11,16 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 GRACE_S = 0.0003
-"""So long after an answer the next question of a server that is busy has come to the model."""
+"""Seconds after an answer within which a busy server asks its next question."""
 _PAUSE_S = 0.0001
 
 
 class Turns:
-    """Gives turns on one model. `now` is monotonic seconds.
+    """Gives turns on one model; `now` returns monotonic seconds.
 
-    A plain lock would go to and fro between a question and a portion of learning for as long as there is something to
-    learn, and questions that come closer together than that would pile up. So who learns lets questions go first, for
-    a while.
+    With a plain lock, each question would wait for a portion of learning as long as there is something to learn, and
+    questions that come faster than portions end would pile up. So learning lets questions go first, for a while.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -32,7 +31,7 @@ class Turns:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Have the model as it is while this lasts."""
+        """Inside this context, use the model, which does not change."""
         self._asking.append(None)
         try:
             with self._lock:
@@ -43,7 +42,7 @@ class Turns:
 
     @contextmanager
     def learning(self, patience_s: float) -> Iterator[None]:
-        """Have the model to change it; questions go first for so long."""
+        """Inside this context, change the model; before it is entered, questions go first for at most `patience_s`."""
         until = self._now() + patience_s
         while (now := self._now()) < until and (self._asking or now - self._answered_at < GRACE_S):
             self._sleep(_PAUSE_S)

@@ -1,1 +1,1 @@
-"""How impressions and the outcomes that come later become examples."""
+"""Joins impressions with the outcomes that come later, to examples."""

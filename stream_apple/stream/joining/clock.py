@@ -1,10 +1,9 @@
-"""The clock of a partition's outcomes: how far its log is known to have come.
+"""The clock of a partition's outcomes: up to which time its log is known to be complete.
 
-It is a function of the log alone. A heartbeat is the word of a joiner about the time of day, and is believed: the clock
-goes forward to it, and back to it if it was ahead by more than the tolerance. Between heartbeats, as in a log that is
-older than the first joiner, outcomes move the clock by their own times, if they are believed: one within the tolerance
-is; others only by a majority, as in `core/event_time.py`. There is no way for outcomes to put the clock back: the next
-heartbeat does that.
+It is a function of the log alone. A heartbeat is a joiner's statement of the time of day, and is believed: the clock
+goes forward to it, and back to it if it was ahead by more than the tolerance. Between heartbeats, and in a log that is
+older than the first joiner, outcomes move the clock by their own times: one within the tolerance is believed, others
+only by a majority, as in `core/event_time.py`. Outcomes never set the clock back; the next heartbeat does that.
 """
 
 from typing import NamedTuple
@@ -13,9 +12,11 @@ from stream_apple.core.event_time import LATEST_MS, VOTES_AHEAD
 
 
 class OutcomeClock(NamedTuple):
-    """Holds a moment of the clock, in milliseconds since 1970, -1 before it is known.
+    """Holds the state of the clock; times are milliseconds since 1970.
 
-    votes  how many outcomes that were far ahead, and agreed with one another, spoke for `rival`
+    now    the clock's time, -1 before it is known
+    votes  how many outcomes that are far ahead, and agree with one another, support `rival`
+    rival  a time that the clock may jump forward to; -1: there is none
     """
 
     now: int = -1
@@ -31,7 +32,7 @@ class OutcomeClock(NamedTuple):
         now, votes, rival = self
         if now >= 0 and time_ms <= now + tolerance_ms:
             if time_ms < now - tolerance_ms:
-                return self  # late: it says nothing of how far the log has come
+                return self  # it is late, so it does not show how far the log has come
             return OutcomeClock(max(now, time_ms), votes - 1 if votes else 0, rival)
         if not 0 < time_ms < LATEST_MS:
             return self

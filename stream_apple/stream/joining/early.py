@@ -1,11 +1,11 @@
-"""Impressions that have been read and are not due, by id: those that are to be sent as soon as they have an outcome.
+"""Impressions that were read and are not due yet, by id, where they are sent as soon as they have an outcome.
 
-An impression is looked at once a heartbeat that covers it has been taken in: from then on its time is known for good.
-It is sent with the first outcome of its window, in the order of their log, and passed over when its turn comes.
+An impression is considered once a heartbeat that covers it has been taken in: from then on its time is final. It is
+sent with the first outcome of its window, in the order of the log of outcomes, and passed over when its turn comes.
 
-Nobody writes down what has been sent. It follows from the two logs again: an impression that has been seen was sent if
-it is covered, and an outcome of its window has been taken in. For that, a successor has to find that outcome, and the
-heartbeat. So they are kept, and are read again, until the impression's turn has come.
+It is not recorded which impressions were sent, as that follows from the two logs: an impression that was seen has been
+sent if it is covered, and an outcome of its window has been taken in. A successor must find that outcome and the
+heartbeat for this. So both are kept, and are read again after a restart, until the impression's turn has come.
 """
 
 import heapq
@@ -32,9 +32,10 @@ class _High(NamedTuple):
 
 
 class EarlyImpressions:
-    """What has been offered, has not been sent, and has not had its turn.
+    """Keeps the impressions that were offered, and that neither were sent nor had their turn.
 
-    below  offset of the first impression that is none of these; None: all are
+    below       only impressions below this offset are kept; None: all are
+    covered_to  impressions below this offset are covered by a heartbeat
     """
 
     def __init__(self, below: int | None) -> None:
@@ -57,7 +58,7 @@ class EarlyImpressions:
         return self._cover(impression, first)
 
     def cover(self, entry: HeartbeatEntry) -> list[Waiting]:
-        """Take in a heartbeat; return the impressions that it covers, and that none before it did."""
+        """Take in a heartbeat; return the impressions that it is the first to cover."""
         if entry.covers <= self.covered_to:
             return []
         self.covered_to = entry.covers
@@ -78,14 +79,14 @@ class EarlyImpressions:
         return tuple(self._by_id.get(key, {}).values())
 
     def sent(self, waiting: Waiting, outcome: int) -> None:
-        """The impression has been sent with the outcome at this offset."""
+        """Note that the impression has been sent with the outcome at this offset."""
         offset = waiting.impression.offset
         self._remove(waiting.impression)
         self._sent.add(offset)
         heapq.heappush(self._needed, (outcome, offset))
 
     def turn(self, impression: Impression) -> bool:
-        """The impression's turn has come; return whether it has been sent before."""
+        """Note that the impression's turn has come; return whether it was sent before."""
         if impression.offset in self._sent:
             self._sent.remove(impression.offset)
             return True
@@ -96,7 +97,7 @@ class EarlyImpressions:
         return False
 
     def needed_from(self, next_impression: int) -> int | None:
-        """Return from where on a successor needs the log of outcomes, to know what has been sent; None: it does not."""
+        """Return the offset from which a successor needs the outcomes, to know what was sent; None: it needs none."""
         while self._highs and self._highs[0].covers <= next_impression:
             del self._highs[0]
         while self._needed and self._needed[0][1] < next_impression:

@@ -1,13 +1,12 @@
 """The loop of a joiner: which partitions it has, what it sends, and when it commits.
 
-The consumer group says who has which partition of the impressions, and delivers nothing: both logs are read by readers
-outside of the group, so that each partition is read as far as its join has use for. A transaction holds the examples,
-the dead letters, heartbeats, and the offset of the impressions, beside which stands how far the outcomes have come
-(`position.py`). Readers see all of it or nothing; after any doubt it is aborted, and all begins again from what is
-committed.
+The consumer group only assigns the partitions of the impressions: readers outside of the group read both logs, so that
+each partition is read only as far as its join needs. A transaction holds the examples, the dead letters, heartbeats,
+and the offset of the impressions, whose metadata says how far the outcomes were read (`position.py`). Readers see all
+of it or nothing; in doubt it is aborted, and the joiner begins again from what is committed.
 
-Heartbeats go into the outcomes topic: once a second and partition, the time of day, and how far the impressions' log
-reaches. So the log itself says that time has passed where no outcome comes.
+Heartbeats go into the outcomes topic: once a second for each partition, with the time of day and the end of the log of
+impressions. So the log shows that time passes even if no outcome comes.
 """
 
 import time
@@ -33,7 +32,7 @@ from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Tra
 from stream_apple.stream.model.dead_letters import DeadLetterMessage, Reject, dead_letter
 
 IDLE_S = 0.05
-"""To wait for what the group has to tell while there is nothing to join."""
+"""Seconds to wait for a rebalance while there is nothing to join."""
 HEARTBEAT_S = 1.0
 
 _log = structlog.get_logger()
@@ -47,9 +46,9 @@ class JoinOutputs(NamedTuple):
 
 
 class JoinLoopSettings(NamedTuple):
-    """How a joiner works.
+    """Says how a joiner works.
 
-    fetch_records  how many it reads at once, and decides on in one step of a partition
+    fetch_records  how many records it reads at once, and takes in one step of a partition
     accepted_gaps  of the impressions, each as partition and first missing offset
     """
 
@@ -101,7 +100,7 @@ class JoinLoop(MemberLoop):
         self._beaten_at = -HEARTBEAT_S
 
     def start(self) -> None:
-        """Join the group; ConfigurationError if a topic is not as needed."""
+        """Join the group; ConfigurationError if a topic has another number of partitions than is needed."""
         self._transaction.check_topics()
         self._broker.join(self)
 
@@ -124,19 +123,19 @@ class JoinLoop(MemberLoop):
         self._watchers.health.iterated(self.owned.values() if self._assigned else None)
 
     def drain(self) -> None:
-        """Commit what has been sent."""
+        """Commit the open transaction, if there is one."""
         try:
             self._commit()
         except AbortableError as error:
             self._abort(str(error))
 
     def close(self) -> None:
-        """Close all clients; an open transaction is aborted by that."""
+        """Close all clients, which aborts an open transaction."""
         self._drop_all()
         self._broker.close()
 
     def _step(self, partition: JoinedPartition) -> bool:
-        """Send what comes of a step; return whether there was anything to do."""
+        """Take a step in the partition, and send its results; return whether there was anything to do."""
         before, restoring = partition.join.position, partition.join.restoring
         joined = partition.step(self._settings.fetch_records)
         if not partition.live_logged and not partition.join.restoring:
@@ -163,27 +162,27 @@ class JoinLoop(MemberLoop):
         return dead_letter(Reject(record, reason, message), topic, self._fingerprint, self._rule.max_bytes)
 
     def _beat(self) -> None:
-        """Write a heartbeat into each partition of the outcomes, if it is time."""
+        """Write a heartbeat into each partition of the outcomes, if one is due."""
         live = self._live()
         if not live or self._now() < self._beaten_at + HEARTBEAT_S:
             return
         self._beaten_at = self._now()
         self._transaction.begin()
         for number, _ in live:
-            # Asked for each time: what the reader knows is as old as its last fetch, and what comes behind the end that
-            # is told has come after the heartbeat.
+            # The broker is asked each time, as the end that the reader knows is as old as its last fetch: a heartbeat
+            # must cover all impressions that were in the log before it.
             value = heartbeat_value(self._broker.log_range(self._rule.impressions, number).high)
             self._broker.send(self._rule.outcomes, number, None, value, int(self._time_of_day() * 1000))
 
     def _live(self) -> list[tuple[int, JoinedPartition]]:
-        """Return the partitions that join what comes, with their numbers."""
+        """Return the partitions that join new records, with their numbers."""
         return [(number, partition) for number, partition in self.owned.items() if not partition.join.restoring]
 
     def _commit(self) -> None:
         if not self._transaction.open:
             return
         begun = self._now()
-        # Those that have not moved, too: without offsets, Kafka would not ask whether we still are a member.
+        # Positions that have not moved are committed, too: without offsets, Kafka would not check the membership.
         positions = {number: partition.join.position for number, partition in self._live()}
         self._transaction.commit(
             {
@@ -196,7 +195,7 @@ class JoinLoop(MemberLoop):
         self._watchers.metrics.committed(self._now() - begun)
 
     def _abort(self, reason: str) -> None:
-        """Undo what was sent, if anything was, and forget every state: it may be ahead of what is committed."""
+        """Abort the transaction, if one is open, and forget every state, which may be ahead of what is committed."""
         self._transaction.abort(reason)
         self._drop_all()
 
@@ -206,7 +205,7 @@ class JoinLoop(MemberLoop):
         self.owned, self._kept, self._assigned = {}, {}, False
 
     def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
-        """Find where to go on with each partition; the group's own client delivers none of it."""
+        """Find where to go on with each partition; all are paused, as the group's own client delivers nothing."""
         self._watchers.metrics.rebalanced("assigned")
         self._transaction.topics_in_doubt = True  # partitions may have been added since the last time
         committed = self._broker.committed(partitions)
@@ -231,7 +230,7 @@ class JoinLoop(MemberLoop):
         }
 
     def revoked(self, partitions: Sequence[int]) -> None:
-        """Commit what is ours for the last time, and keep the states in case the partitions come back."""
+        """Commit for the last time what was joined of these partitions, and keep their states in case they return."""
         self._watchers.metrics.rebalanced("revoked")
         try:
             self._commit()
@@ -245,6 +244,6 @@ class JoinLoop(MemberLoop):
                 _log.info("join_revoked", partition=number, offset=partition.join.position.impressions)
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Another joiner may be at these records already: nothing of ours may be committed."""
+        """Abort: another joiner may own these partitions already, so nothing that is open here may be committed."""
         self._watchers.metrics.rebalanced("lost")
         self._abort(f"partitions {list(partitions)} were lost")

@@ -1,4 +1,4 @@
-"""One partition that is joined: the state machine, and the readers of the two logs that drive it."""
+"""One partition that is joined: its state machine, and the readers of the two logs."""
 
 from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.partition_join import Joined, PartitionJoin
@@ -10,12 +10,12 @@ from stream_apple.stream.partitions.partition import State
 
 
 class JoinedPartition:
-    """Reads both logs of one partition, no further than the join has use for.
+    """Reads both logs of one partition, only as far as the join needs.
 
     join         the state machine
     committed    its position as of the last commit, None before the first
-    live_logged  whether the log says that it joins what comes
-    full_logged  whether the log says that it stands still, being full
+    live_logged  whether it was logged that it joins new records
+    full_logged  whether it was logged that it stands still, as its memory is full
     """
 
     def __init__(self, broker: Broker, rule: JoinRule, records: JoinInput, number: int, position: JoinPosition) -> None:
@@ -38,21 +38,21 @@ class JoinedPartition:
 
     @property
     def backlog(self) -> int:
-        """Return how many offsets of impressions are in the log and not joined, those that wait included.
+        """Return how many offsets of impressions are in the log and not joined, as of when it was last read.
 
-        As of when the log was last read.
+        Impressions that wait for outcomes are among them.
         """
         return max(self._impressions.log_end - self.join.position.impressions, 0)
 
     @property
     def schema_wait_s(self) -> float:
-        """Return for how many seconds a schema has been awaited without which one of the logs can't be read."""
+        """Return for how many seconds one of the logs has been waiting for a schema."""
         return max(self._impressions.awaited_s, self._outcomes.awaited_s)
 
     def step(self, most: int) -> Joined:
-        """Read on, and decide what can be decided, in at most `most` steps.
+        """Read on, and take in at most `most` records; return the results.
 
-        AbortableError if what comes next is gone from a log: where to go on is to be found anew.
+        AbortableError if the next record is gone from a log, so that the starting point must be found anew.
         """
         join = self.join
         if join.wants_impressions(most):

@@ -1,6 +1,6 @@
-"""What records of the two topics say that have the shape of somebody else: by a mapping, as those that workers read.
+"""Reads records of the two topics that have another format than the product's, by a mapping, as workers read examples.
 
-Heartbeats are the joiner's own, whatever the shape of the outcomes around them.
+Heartbeats have the joiner's own format, whatever the format of the outcomes around them.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,9 +32,9 @@ _Found = TypeVar("_Found")
 
 
 class JoinInput:
-    """Reads the records of both topics, each by its shape.
+    """Reads the records of both topics, each in its format.
 
-    schemas  of a registry; BrokerError of `parsed` if it does not tell one that it has to know
+    schemas  of a registry; BrokerError if it does not give a schema that it must know
     """
 
     def __init__(self, rule: JoinRule, schemas: Schemas | None = None) -> None:
@@ -45,13 +45,13 @@ class JoinInput:
         self._outcomes = None if rule.outcome_shape is None else _Outcomes(rule.outcome_shape, schemas)
 
     def impressions(self, records: Sequence[Record]) -> Sequence[Impression | Unusable]:
-        """Return what impressions' records are, in their order."""
+        """Return the impressions, or the faults, of these records, in their order."""
         if self._records is None:
             return read_impressions(records, self._max_bytes)
         return [_read(self._impression, record) for record in records]
 
     def outcomes(self, records: Sequence[Record]) -> Sequence[Entry]:
-        """Return what outcomes' records are, in their order."""
+        """Return the outcomes and heartbeats, or the faults, of these records, in their order."""
         if self._outcomes is None:
             return read_outcomes(records, self._max_bytes)
         return [_read(self._outcome, record) for record in records]
@@ -75,7 +75,7 @@ class _Outcomes:
         self._schemas = schemas
 
     def entry(self, record: Record, value: bytes) -> OutcomeEntry | HeartbeatEntry:
-        """Return what a record says; RefusedError if it says nothing that can be used."""
+        """Return the outcome or heartbeat in a record; RefusedError if it is neither."""
         fields = fields_of(parsed_record(value, self._schemas))
         covers = covers_of(fields)
         if covers is not None:
@@ -95,13 +95,13 @@ def _read(read: Callable[[Record, bytes], _Found], record: Record) -> "_Found | 
     try:
         return read(record, value)
     except ParseError as error:
-        # What is no RefusedError is the bound on the parts of a record.
+        # A ParseError that is no RefusedError says that a record has too many parts.
         reason = error.reason if isinstance(error, RefusedError) else Reason.TOO_MANY_FEATURES
         return Unusable(record.offset(), record, reason, 0, str(error))
 
 
 def _timed(record: Record, time_ms: int | None) -> int:
-    """Return the time of a record: that of its field, else its own; RefusedError if that is none."""
+    """Return the time of a record: `time_ms` of its field, else its own; RefusedError if that is not a valid time."""
     found = record.timestamp()[1] if time_ms is None else time_ms
     if not 0 < found < LATEST_MS:
         raise RefusedError(Reason.BAD_TIMESTAMP, "a record timestamp", "none")

@@ -1,4 +1,4 @@
-"""The outcomes of the latest time, by id: all that a join has in memory."""
+"""The outcomes of the latest period, by id, which a join keeps in memory."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -8,7 +8,8 @@ from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.own_messages import HeartbeatEntry, OutcomeEntry
 
 MOST_OF_AN_ID = 1000
-"""Outcomes of one id that an impression looks at, the first in the window: no sender of ids can make it take longer."""
+"""How many outcomes of its id an impression looks at, the first ones of the window. This bounds the time that it takes,
+however often an id is sent."""
 
 _UNTIMED = -1
 NOBODY, UNKNOWN = -1, -2
@@ -17,7 +18,7 @@ NOBODY, UNKNOWN = -1, -2
 class WindowEntry:
     """Keeps one outcome, or a heartbeat, which has no id, from when it is taken in until it is forgotten.
 
-    since_ms  the clock from which on its time counts; _UNTIMED while it is ahead of the clock
+    since_ms  the clock's time when it reached this outcome's time; _UNTIMED while the outcome is ahead of the clock
     matched   the offset of the first impression that has it; NOBODY, or UNKNOWN if it was here before a restart
     """
 
@@ -36,14 +37,14 @@ class WindowEntry:
 
 
 class OutcomeWindow:
-    """Keeps outcomes in the order of the log, as a function of what was taken in.
+    """Keeps outcomes in the order of the log; its state is a function of the entries that were taken in.
 
-    clock    of all that was taken in
-    before   of what was forgotten: the clock in front of the first that is here
-    heartbeats  those that may cover impressions yet to come, in their order
-    outcomes how many are here, without heartbeats
-    by_id    the outcomes of each id, in the order of their offsets
-    pinned_from  what is at this offset or behind it is not forgotten yet, however old; None: all may be
+    clock        after the last entry that was taken in
+    before       the clock before the first entry that is kept
+    heartbeats   those that may cover further impressions, in their order
+    outcomes     how many outcomes are kept, without heartbeats
+    by_id        the outcomes of each id, in the order of their offsets
+    pinned_from  entries from this offset on are not forgotten, however old they are; None: all may be
     """
 
     def __init__(self, clock: OutcomeClock, kept_ms: int, tolerance_ms: int) -> None:
@@ -63,7 +64,7 @@ class OutcomeWindow:
 
     @property
     def first_offset(self) -> int | None:
-        """Return the offset of the first outcome that is taken."""
+        """Return the offset of the first entry that is kept; None if there is none."""
         return self._log[0].offset if self._log else None
 
     def of(self, key: bytes) -> Iterable[WindowEntry]:
@@ -73,7 +74,7 @@ class OutcomeWindow:
 
     @property
     def latest(self) -> WindowEntry:
-        """Return what has been taken in last."""
+        """Return the entry that was taken in last."""
         return self._log[-1]
 
     def all_of(self, key: bytes) -> Iterable[WindowEntry]:
@@ -82,14 +83,14 @@ class OutcomeWindow:
         return (found,) if isinstance(found, WindowEntry) else found
 
     def clock_behind(self, entry: OutcomeEntry | HeartbeatEntry) -> OutcomeClock:
-        """Return what the clock will be behind the next record of the log."""
+        """Return what the clock will be after the next record of the log."""
         move = self.clock.at_outcome if isinstance(entry, OutcomeEntry) else self.clock.at_heartbeat
         return move(entry.time_ms, self._tolerance_ms)
 
     def take_in(self, entry: OutcomeEntry | HeartbeatEntry, clock: OutcomeClock, matched: int = NOBODY) -> int:
-        """Take in the next record, behind which `clock` stands; return how many unmatched outcomes are forgotten.
+        """Take in the next record, after which the clock is `clock`; return how many unmatched outcomes are forgotten.
 
-        matched  of an outcome; if UNKNOWN, it was here at the last commit, and so was all behind it: none is forgotten
+        matched  of an outcome; UNKNOWN: it was kept at the last commit, and so were all after it, so none is forgotten
         """
         back, self.clock = clock.now < self.clock.now, clock
         taken = WindowEntry(entry)
@@ -101,7 +102,7 @@ class OutcomeWindow:
             if back:
                 for each in self._log:
                     each.since_ms = min(each.since_ms, clock.now)
-            # What was in the log before a heartbeat had happened before it, whatever it says.
+            # All that was in the log before a heartbeat happened before it, whatever its time says.
             self._count_from(self._ahead, clock.now)
         else:
             self.outcomes += 1

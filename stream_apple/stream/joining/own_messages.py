@@ -1,6 +1,6 @@
-"""What records of the two topics say: impressions, outcomes and heartbeats.
+"""Reads impressions, outcomes and heartbeats in the product's own format.
 
-Those of other shapes are read by `mapped_messages.py`.
+`mapped_messages.py` reads other formats.
 """
 
 import json
@@ -20,7 +20,7 @@ from stream_apple.stream.log.columns import offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
 
 _HEARTBEAT = "heartbeat"
-_NO_TIMESTAMP = 0  # the type of a timestamp that is not there, as in confluent_kafka
+_NO_TIMESTAMP = 0  # the type of a missing timestamp, as in confluent_kafka
 
 
 class Impression(NamedTuple):
@@ -33,7 +33,7 @@ class Impression(NamedTuple):
 
 
 class OutcomeEntry(NamedTuple):
-    """What has become of an impression. `weight`: None if it says nothing of it."""
+    """The outcome of an impression; `weight` is None if the record has none."""
 
     offset: int
     time_ms: int
@@ -44,7 +44,7 @@ class OutcomeEntry(NamedTuple):
 
 
 class HeartbeatEntry(NamedTuple):
-    """At `time_ms` a joiner was there, and the impressions below offset `covers` were in their log, and no others."""
+    """States that at `time_ms` exactly the impressions below offset `covers` were in their log."""
 
     offset: int
     time_ms: int
@@ -52,7 +52,7 @@ class HeartbeatEntry(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """A record of either topic that can't be used; `place` is a byte of its value, where no `fault` says it all."""
+    """A record of either topic that can't be used; `place` is a byte of its value, unless `fault` has the message."""
 
     offset: int
     record: Record
@@ -71,7 +71,7 @@ def heartbeat_value(covers: int) -> bytes:
 
 
 def read_impressions(records: Sequence[Record], max_bytes: int) -> list[Impression | Unusable]:
-    """Return what impressions' records are, in their order."""
+    """Return the impressions, or the faults, of these records, in their order."""
     opened = open_maps(values_of(records), max_bytes)
     found: list[Impression | Unusable] = []
     for number, (record, outer, time_ms, offset) in enumerate(
@@ -87,7 +87,7 @@ def read_impressions(records: Sequence[Record], max_bytes: int) -> list[Impressi
 
 
 def read_outcomes(records: Sequence[Record], max_bytes: int) -> list[Entry]:
-    """Return what outcomes' records are, in their order."""
+    """Return the outcomes and heartbeats, or the faults, of these records, in their order."""
     opened = open_maps(values_of(records), max_bytes)
     return [
         _outcome(record, outer, time_ms, *opened.faults.get(number, (Reason.OK, 0)))
@@ -122,7 +122,7 @@ def _outcome(record: Record, outer: OuterMap | None, time_ms: int, reason: Reaso
 
 
 def _number(outer: OuterMap, field: Field, unfit: Reason) -> tuple[float, Reason]:
-    """Return the number of a field, and what is wrong with it: `unfit` if it is not finite."""
+    """Return the number of a field, and OK, WRONG_TYPE if it is no number, or `unfit` if it is not finite."""
     found = outer.number(field)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return 0.0, Reason.WRONG_TYPE
@@ -142,6 +142,6 @@ def _covers_of(value: bytes | None) -> int | None:
 
 
 def covers_of(content: object) -> int | None:
-    """Return what a heartbeat says of the impressions; None if this is the content of no heartbeat."""
+    """Return the offset that a heartbeat covers up to; None if this is not the content of a heartbeat."""
     covers = content.get(_HEARTBEAT) if isinstance(content, dict) and len(content) == 1 else None
     return covers if isinstance(covers, int) and not isinstance(covers, bool) and covers >= 0 else None

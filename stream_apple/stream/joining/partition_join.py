@@ -1,22 +1,22 @@
-"""The join of one partition: a state machine that two logs drive, and nothing else.
+"""The join of one partition: a state machine that is driven only by two logs.
 
-The two logs become one sequence. What is next in it is decided by the next impression and the next outcome alone:
+The two logs are merged into one sequence. The next impression and the next outcome alone decide which comes first:
 
     the time of an impression is that of its record, or that of the first heartbeat that covers it, if that is earlier:
-    nothing that is in the log has happened after the time of day
+    a record in the log can't have happened after the time of day
     an impression is due at its time + wait + tolerance
-    the next outcome goes first as long as the clock behind it is not past the time at which the next impression is due;
-    a heartbeat goes before all impressions that it does not cover: they came after it
+    the next outcome comes first if the clock after it is not past the time at which the next impression is due; a
+    heartbeat comes before all impressions that it does not cover, as they came after it
 
-When an impression's turn comes, it has the outcomes of its id that are in memory, whose time lies between its own less
-the tolerance, and its own plus the wait. An impression whose turn comes when the clock is past wait + 2 tolerances is
-late: of its outcomes, some may have been forgotten, so nobody knows its label. So are outcomes that come when no
-impression can need them any more.
+When an impression's turn comes, it gets the outcomes of its id that are in memory, whose times are between its own time
+less the tolerance and its own time plus the wait. An impression is late if its turn comes when the clock is past its
+time + wait + 2 tolerances: some of its outcomes may have been forgotten, so its label is not known. An outcome is late
+if no impression can need it any more.
 
-Where impressions are sent as soon as they have an outcome (`early.py`), their turn passes them over.
+Where impressions are sent as soon as they have an outcome (`early.py`), they are passed over when their turn comes.
 
-So what comes out depends on the records of the two logs, in their order, and on the rule: neither on when they are
-read, nor in what portions, nor on restarts.
+So the output depends only on the records of the two logs, in their order, and on the rule: not on when records are
+read, or in which portions, and not on restarts.
 """
 
 from collections import deque
@@ -37,7 +37,7 @@ from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.log.ports import Record
 
 _ALL = 1 << 63
-"""Above every offset."""
+"""A number above every offset."""
 
 
 class Refused(NamedTuple):
@@ -51,13 +51,18 @@ class Refused(NamedTuple):
 
 
 class Joined:
-    """Collects what comes of a step: examples, by column, and dead letters, in the order of the sequence.
+    """Collects the results of a step: examples, by column, and dead letters, in the order of the sequence.
 
-    labelled   impressions that an outcome has given its label; or they had their `own`, or have the `default`
-    dropped    impressions without a label
-    matched    outcomes that an impression has had
-    repeated   times that an outcome was had by a further impression: its id has come again
-    unmatched  outcomes that were forgotten, and that no impression has had
+    keys, values, timestamps_ms  of the examples
+    refused     the records that become dead letters
+    labelled    impressions whose label is of an outcome
+    own         impressions without an outcome that had a label of their own
+    default     impressions without an outcome that got the default label
+    dropped     impressions without a label, which make no example
+    refused_impressions  impressions among `refused`
+    matched     outcomes that were used by an impression for the first time
+    repeated    further uses of outcomes, by impressions of the same id
+    unmatched   outcomes that were forgotten without being used
     """
 
     def __init__(self) -> None:
@@ -76,10 +81,9 @@ class Joined:
 
 
 class PartitionJoin:
-    """Joins what it is offered, as far as that can be decided.
+    """Joins the records that it is offered, as far as their order can be decided.
 
-    position  of all that has been decided, so far
-    window    the outcomes in memory
+    window  the outcomes in memory
     """
 
     def __init__(self, rule: JoinRule, position: JoinPosition) -> None:
@@ -95,7 +99,7 @@ class PartitionJoin:
         self._complete_from = position.complete_from
         self._doubted = position.doubted
         self._full = False
-        # Those that were seen are sent early, also where no others are any more: else it could not be told which were.
+        # If the rule no longer sends impressions early, those that were seen still are: some of them have been sent.
         self._seen = position.seen if position.seen > position.impressions else 0
         self._early: EarlyImpressions | None = None
         if rule.on_outcome or self._seen:
@@ -107,16 +111,16 @@ class PartitionJoin:
 
     @property
     def restoring(self) -> bool:
-        """Return whether a predecessor had seen more: outcomes to be taken in again, or impressions."""
+        """Whether outcomes or impressions that were seen before a restart are still to be taken in again."""
         return self._next_outcome < self._known_until or self._read_to < self._seen
 
     @property
     def full(self) -> bool:
-        """Return whether memory is full of outcomes, and the next impression needs more of them: all stands still."""
+        """Whether the join stands still: the memory for outcomes is full, and the next impression needs more."""
         return self._full
 
     def wants_impressions(self, most: int) -> bool:
-        """Return whether further impressions should be read, `most` at a time."""
+        """Whether further impressions should be read, `most` at a time."""
         if self._read_to < self._seen:
             return True
         if self.restoring:
@@ -125,7 +129,7 @@ class PartitionJoin:
 
     @property
     def waiting_outcomes(self) -> int:
-        """Return how many outcomes and heartbeats have been offered and not been taken in."""
+        """Return how many outcomes and heartbeats have been offered and not taken in yet."""
         return len(self._outcomes)
 
     @property
@@ -138,7 +142,7 @@ class PartitionJoin:
 
     @property
     def position(self) -> JoinPosition:
-        """Return what a successor has to know to go on from here."""
+        """Return the position from which a successor can go on."""
         first = self.window.first_offset
         seen = self._looked_to if self._rule.on_outcome else self._seen
         in_doubt = seen > self._next_impression
@@ -156,8 +160,8 @@ class PartitionJoin:
     def offer_impressions(self, some: Sequence[Impression | Unusable], read_to: int = 0, log_end: int = 0) -> None:
         """Take the next records of the log of impressions.
 
-        read_to, log_end  all below the one has been offered, and the log ends at the other, as far as is known; needed
-                          where impressions are sent early
+        read_to  all impressions below this offset have been offered
+        log_end  of the impressions, as far as is known; both are needed only if impressions are sent early
         """
         self._impressions.extend(some)
         self._read_to, self._log_end = max(self._read_to, read_to), log_end
@@ -169,7 +173,7 @@ class PartitionJoin:
         self._outcomes.extend(some)
 
     def advance(self, most: int) -> Joined:
-        """Decide what can be decided, in at most `most` steps: a record of either log is taken in each."""
+        """Take in at most `most` records of both logs, as far as their order can be decided; return the results."""
         made = Joined()
         if self.restoring:
             self._restore()
@@ -199,14 +203,14 @@ class PartitionJoin:
 
     @property
     def _lacks_impressions(self) -> bool:
-        """Return whether impressions are not read yet that are in the log, and that the next outcome may be for."""
+        """Whether the log has impressions that are not read yet, and that the next outcome may belong to."""
         early = self._early
         if early is None or not self._rule.on_outcome or len(self._impressions) >= self._rule.max_impressions:
             return False
         return self._read_to < min(early.covered_to, self._log_end)
 
     def _restore(self) -> None:
-        """Take in again what had been taken in; what was sent is not sent again."""
+        """Take in again the records that were taken in before a restart, and send nothing."""
         if self._read_to < self._seen:
             return
         nothing = Joined()
@@ -215,7 +219,7 @@ class PartitionJoin:
             self._take_in(self._outcomes.popleft(), nothing, None)
 
     def _look_at(self, below: int, made: Joined) -> None:
-        """Send impressions below an offset, of those that were offered, that have an outcome already."""
+        """Send the offered impressions below an offset that have an outcome already."""
         while self._early is not None and self._offered and self._offered[0].offset < below:
             waiting = self._early.add(self._offered.popleft())
             if waiting is not None:
@@ -223,28 +227,28 @@ class PartitionJoin:
         self._looked_to = max(self._looked_to, below)
 
     def _send_if_known(self, waiting: Waiting, made: Joined) -> None:
-        # Not only some of them: which these are depends on when the impression is read.
+        # All outcomes count, not only MOST_OF_AN_ID: which those are depends on when the impression is read.
         for outcome in self.window.all_of(waiting.impression.outer.id):
             if self._send_early(waiting, outcome, made):
                 return
 
     def _send_early(self, waiting: Waiting, outcome: WindowEntry, made: Joined) -> bool:
-        """Send an impression if the outcome is of its window; return whether it is."""
+        """Send an impression if the outcome is in its window; return whether it was sent."""
         (impression, time_ms), rule, known_from = waiting, self._rule, self._complete_from
         from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
         if not from_ms <= outcome.time_ms <= to_ms or self.window.clock.now < 0 or impression.offset < self._doubted:
             return False
         if known_from and (from_ms < known_from or known_from == NOT_KNOWN):
-            return False  # outcomes before this one may be gone
+            return False  # earlier outcomes of its window may be gone
         assert self._early is not None
         self._early.sent(waiting, outcome.offset)
         self._label(impression, (outcome,), made)
         return True
 
     def _join_due(self, now: int, covers: int, most: int, made: Joined) -> int:
-        """Join `most` impressions at most, up to the first that is not due at `now`, or not below offset `covers`.
+        """Join at most `most` impressions, up to the first that is not due at `now`, or not below offset `covers`.
 
-        Return how many more might have been joined.
+        Return `most` less the number of joined impressions.
         """
         impressions, heartbeats = self._impressions, self.window.heartbeats
         due_before = now - self._rule.wait_ms - self._rule.tolerance_ms
@@ -320,9 +324,9 @@ class PartitionJoin:
             made.dropped += 1
 
     def _label(self, impression: Impression, found: Sequence[WindowEntry], made: Joined) -> None:
-        """Make an example with the label of these outcomes of it."""
+        """Make an example of the impression with the label of these outcomes."""
         label, weight = self._chosen(found)
-        if not isfinite(label):  # of a sum
+        if not isfinite(label):  # a sum may overflow
             self._refuse_impression(impression.record, Reason.BAD_LABEL, made)
             return
         if not self._add(impression, LabelAndWeight(label, weight), made):
@@ -336,10 +340,7 @@ class PartitionJoin:
         made.labelled += 1
 
     def _add(self, impression: Impression, numbers: LabelAndWeight | None, made: Joined) -> bool:
-        """Add the impression with these numbers, or as it is; return whether it can be an example.
-
-        Else it is refused.
-        """
+        """Add the impression as an example, with these numbers or as it is; return False if it is refused."""
         record, outer, most = impression.record, impression.outer, self._rule.max_bytes
         try:
             value = outer.as_it_is if numbers is None else outer.labelled(numbers)
@@ -348,7 +349,7 @@ class PartitionJoin:
             return False
         size = message_bytes(record.key(), value)
         if len(value) > most or size > self._largest:
-            # No worker would take the one, nor the topic the other.
+            # A worker would refuse a value above `most`, and the topic a message above `_largest`.
             fault = (
                 f"expected an example of at most {most} bytes, and {self._largest} with its key, "
                 f"found {len(value)} bytes with its label, and {size} with its key"
@@ -365,9 +366,9 @@ class PartitionJoin:
         made.refused.append(Refused(self._rule.impressions, record, reason, place, fault))
 
     def _chosen(self, found: Sequence[WindowEntry]) -> tuple[float, float | None]:
-        """Return label and weight of several outcomes: by their times, those of equal times by their offsets.
+        """Return label and weight of several outcomes by the rule; outcomes of equal times are in the order of offsets.
 
-        Where an impression is sent at once, the first of the log.
+        If impressions are sent early, the first outcome of the log counts.
         """
         if self._rule.on_outcome:
             return found[0].label, found[0].weight

@@ -1,4 +1,4 @@
-"""Where a partition's join stands in its two logs, and how the committed offset of the impressions remembers that."""
+"""The position of a partition's join in its two logs, and its note in the metadata of the impressions' offset."""
 
 import json
 from typing import Literal, NamedTuple
@@ -10,20 +10,20 @@ from stream_apple.stream.log.ports import Committed
 from stream_apple.untrusted import MalformedError, Offset, Stored, from_json, in_short
 
 NOT_KNOWN = -1
-"""In place of a time: outcomes are gone, and no time of those behind them has been seen yet."""
+"""Takes the place of a time if outcomes are gone, and no time of an outcome after them is known yet."""
 
 
 class JoinPosition(NamedTuple):
-    """Holds all that a successor needs: with the two logs, it finds the same state again.
+    """Holds all that a successor needs to find the same state again from the two logs.
 
-    impressions  the next offset to join
-    outcomes     the next offset to take in
-    window_from  the offset of the first outcome that is still in the window; `outcomes` if none is
-    clock        of the outcomes, before `window_from`
-    complete_from  before this time outcomes are gone from their log, unseen; 0: none are; NOT_KNOWN
-    seen          impressions below this offset have been looked at, and were sent early if they had an outcome; 0: none
-    early         the rule by which that was, as of `JoinRule.early_fingerprint`
-    doubted       which impressions below this offset were sent early, nobody knows: outcomes are gone that would tell
+    impressions    the next offset to join
+    outcomes       the next offset to take in
+    window_from    the offset of the first outcome that is still in the window; `outcomes` if none is
+    clock          of the outcomes, before `window_from`
+    complete_from  outcomes before this time may be gone from their log unseen; 0: none are; or NOT_KNOWN
+    seen           impressions below this offset were sent early if they had an outcome; 0: none was
+    early          the `JoinRule.early_fingerprint` by which they were sent
+    doubted        it is not known which impressions below this offset were sent early, as outcomes are gone
     """
 
     impressions: int
@@ -36,7 +36,7 @@ class JoinPosition(NamedTuple):
     doubted: int = 0
 
     def to_committed(self, outcomes_topic: str, fingerprint: str) -> Committed:
-        """Return what is committed with a transaction."""
+        """Return the offset and metadata to commit."""
         content: dict[str, object] = {
             "v": FORMAT,
             "topic": outcomes_topic,
@@ -59,7 +59,7 @@ class NotedPosition(NamedTuple):
 
 
 class _StoredPosition(Stored):
-    """Reads the text that `JoinPosition.to_committed` has written."""
+    """Checks the text that `JoinPosition.to_committed` has written."""
 
     v: Literal[1]
     topic: str

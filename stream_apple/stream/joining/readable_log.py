@@ -1,6 +1,6 @@
-"""A log of a partition, read up to the first record whose schema the registry has not told yet.
+"""Reads a log of a partition, up to the first record whose schema the registry has not given yet.
 
-Such a record is no dead letter: it waits, and what comes behind it, until it can be read.
+Such a record does not become a dead letter: it waits, with all records after it, until it can be read.
 """
 
 import time
@@ -17,8 +17,9 @@ from stream_apple.stream.partitions.partition import AwaitedSchema
 class ReadableLog:
     """Reads on in one log.
 
-    schemas  of a registry; None: all can be read
-    awaited  the schema without which nothing more is read
+    schemas  of a registry; None: all records can be read
+
+    awaited  the schema that the next record waits for; None: it waits for none
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class ReadableLog:
 
     @property
     def position(self) -> int:
-        """Return the offset below which all that is there has been returned."""
+        """Return an offset below which all records have been returned."""
         return self._withheld[0].offset() if self._withheld else self._reader.position
 
     @property
@@ -47,7 +48,7 @@ class ReadableLog:
         return 0.0 if self.awaited is None else max(self._now() - self.awaited.since, 0.0)
 
     def fetch(self, most: int) -> Sequence[Record]:
-        """Return at most `most` records that come next and can be read; AbortableError if they are gone."""
+        """Return at most `most` next records that can be read, perhaps none; AbortableError if they are gone."""
         if self.awaited is not None and self._schemas is not None:
             self.awaited = still_awaited(self.awaited, self._partition, self._schemas, self._now())
             if self.awaited is not None:

@@ -1,4 +1,4 @@
-"""The settings that decide what is joined: what comes of two logs depends on them, and on the logs, alone."""
+"""The settings that decide what is joined: the result depends only on them and on the two logs."""
 
 import hashlib
 import json
@@ -11,22 +11,22 @@ from stream_apple.core.input.input_mapping import InputMapping
 Several: TypeAlias = Literal["first", "last", "sum", "max"]
 
 FORMAT = 1
-"""Changes with everything that makes the same settings and logs give other examples."""
+"""Must change whenever the same settings and logs give other examples."""
 
 
 class JoinRule(NamedTuple):
     """Says what is joined with what, and when; times are in milliseconds.
 
     impressions, outcomes  the topics
-    wait           so long after an impression its outcomes count
-    tolerance      so far the clocks of producers may lie apart, and so late a record may reach its log
-    default_label  of an impression without an outcome; None: it makes no example
-    several        which of several outcomes of one impression counts
-    max_outcomes   that are kept in memory, of a partition; what is more waits in the log
-    max_bytes      of a record's value
-    on_outcome     whether an impression is sent as soon as it has an outcome
-    max_impressions  that are kept in memory for that, of a partition
-    impression_shape, outcome_shape  which fields of records are what; None: records are the product's own messages
+    wait_ms          how long after an impression its outcomes count
+    tolerance_ms     how far the clocks of producers may differ, and how late a record may reach its log
+    default_label    of an impression without an outcome; None: it makes no example
+    several          which of several outcomes of one impression counts
+    max_outcomes     how many are kept in memory for a partition; further ones wait in the log
+    max_bytes        the largest size of a record's value
+    impression_shape, outcome_shape  say which fields of records are what; None: the product's own format
+    on_outcome       whether an impression is sent as soon as it has an outcome
+    max_impressions  how many are kept in memory for that, for a partition
     """
 
     impressions: str
@@ -63,17 +63,17 @@ class JoinRule(NamedTuple):
 
     @property
     def window_ms(self) -> int:
-        """Return for how long, by the clock, an outcome is kept: later, no impression that is not late can need it."""
+        """Return for how long, by the clock, an outcome is kept; after that only late impressions could need it."""
         return self.wait_ms + 3 * self.tolerance_ms
 
     @property
     def fingerprint(self) -> str:
-        """Return 16 hex digits, which differ between rules that may join the same logs differently."""
+        """Return 16 hex digits that differ between rules which may join the same logs differently."""
         return _digest(self._replace(max_outcomes=0, max_impressions=0))
 
     @property
     def early_fingerprint(self) -> str:
-        """Return 16 hex digits, which differ between rules that may send other impressions early."""
+        """Return 16 hex digits that differ between rules which may send other impressions early."""
         return _digest((self.wait_ms, self.tolerance_ms, self.max_bytes, self.impression_shape, self.outcome_shape))
 
 

@@ -1,4 +1,4 @@
-"""Where a partition's join begins, or goes on: by what is committed, and by what the two logs still hold."""
+"""Finds where a partition's join begins or goes on, by what is committed and by what the two logs still hold."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -22,11 +22,11 @@ class JoinLogs(NamedTuple):
 
 
 class StartingPoint(NamedTuple):
-    """Where a partition goes on, and what is to be said of that.
+    """Says where a partition goes on, and what is to be reported about that.
 
-    changed       whether the rule is another one than at the last commit
-    gap           offsets of impressions, from the first to the one behind the last, that are gone: that is accepted
-    outcomes_gone  the same of outcomes
+    changed        whether the rule is another one than at the last commit
+    gap            (start, stop) of the offsets of impressions that are gone, which the operator has accepted
+    outcomes_gone  (start, stop) of the offsets of outcomes that are gone
     """
 
     position: JoinPosition
@@ -42,7 +42,7 @@ def starting_point(
     logs: JoinLogs,
     accepted_gaps: Collection[tuple[int, int]] = (),
 ) -> JoinPosition:
-    """Return where to go on with partition `number`, as of `found_starting_point`, and log what is to be said of it."""
+    """Return where to go on with partition `number`, and log the warnings about it; see `found_starting_point`."""
     position, changed, gap, gone = found_starting_point(rule, number, committed, logs, accepted_gaps)
     if changed:
         _log.warning("join_changed", partition=number, offset=position.impressions)
@@ -62,8 +62,8 @@ def found_starting_point(
 ) -> StartingPoint:
     """Find where to go on with partition `number`.
 
-    ConfigurationError if something else has committed; GapError if impressions are gone, and nobody has accepted that.
-    Outcomes that are gone end nothing: impressions that may need them are late.
+    ConfigurationError if another program has committed; GapError if impressions are gone, and the operator has not
+    accepted that. If outcomes are gone, the impressions that may need them become late.
 
     accepted_gaps  each as partition and first missing offset
     """

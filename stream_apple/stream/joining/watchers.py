@@ -12,23 +12,23 @@ class JoinRecorder(MemberRecorder, Protocol):
     """Measures what a joiner does, for metrics."""
 
     def iterated(self, owned: Mapping[int, JoinedPartition]) -> None:
-        """An iteration of the loop is over."""
+        """Note that an iteration of the loop is over."""
         ...
 
     def joined(self, partition: int, joined: Joined) -> None:
-        """A step of the partition has been sent."""
+        """Note that the results of a step of the partition have been sent."""
         ...
 
 
 class JoinLoopHealth(Protocol):
-    """Knows from the loop's calls whether it still turns."""
+    """Knows from the loop's calls whether the loop still iterates."""
 
     def iterated(self, partitions: Iterable[JoinedPartition] | None) -> None:
-        """An iteration of the loop is over; `partitions` are those we own, None while the group has not said which."""
+        """Note that an iteration is over; `partitions` are the joiner's, None while the group has assigned none."""
         ...
 
     def leave(self) -> None:
-        """The loop ends. Signal handlers call this, too."""
+        """Note that the loop ends. Signal handlers call this, too."""
         ...
 
 

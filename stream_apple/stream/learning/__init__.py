@@ -1,1 +1,1 @@
-"""Models that learn, several at once: who works on which, and on what threads."""
+"""Has models learn, several at the same time: which thread works on which model, and when."""

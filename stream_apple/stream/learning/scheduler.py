@@ -1,14 +1,14 @@
-"""Records on their way through models: what the loop hands over, and what comes back to it.
+"""Schedules the records that the loop has fetched on learning threads, and gives the results back to the loop.
 
-Different partitions are worked on at once, each in its own order: one task at a time has its model to itself, and
-results are taken by the loop's thread. So results don't depend on the number of threads, and nothing but a model and
-the records of one batch is ever shared with another thread.
+Different partitions are worked on at the same time, each in its own order: only one task at a time uses a model, and
+the loop's thread takes the results. So results don't depend on the number of threads, and threads share only a model
+and the records of one batch.
 
-While a partition's batch is learned its further records are kept, and become its next batches. A batch has a bound in
-bytes: so have the memory that it takes while it is learned, and the time that whoever must stop has to wait for it.
+While a batch of a partition is learned, its further records are kept, and become its next batches. The bytes of a batch
+are bounded, and with them the memory for learning it, and the wait for it in a revocation or a stop.
 
-A model may stand still in the middle of a batch, for others. What follows is kept, as far as there is room, so that it
-need not be fetched again when the model goes on.
+A model may stop in the middle of a batch, at the end of a round. The records after that are kept, as far as there is
+room, so that they need not be fetched again when the model goes on.
 """
 
 import time
@@ -28,7 +28,7 @@ from stream_apple.stream.partitions.partition import Partition
 Publish = Callable[[Partition, list[Record], BatchResult], None]
 
 
-_ASIDE = -1  # in the place of a partition's number
+_ASIDE = -1  # takes the place of a partition's number for calls that use no model
 
 
 @dataclass(slots=True)
@@ -42,10 +42,10 @@ class _Inbox:
 
 @dataclass(slots=True)
 class _Held:
-    """Holds what follows where a model stands still: `most` bytes at most.
+    """Holds the records after the offset at which a model has stopped, at most `most` bytes.
 
-    lost  the first offset that is not among them, though it came
-    told  whether that has been said
+    lost  the first offset that came and was not kept; None: all were
+    told  whether `take_losses` has returned that
     """
 
     inbox: _Inbox
@@ -55,7 +55,7 @@ class _Held:
 
 
 class _ModelTask(NamedTuple):
-    """Holds a call that a thread makes; `then` is told its result, on the loop's thread. `records`: those it learns."""
+    """Holds a call that a thread makes, with the records that it learns; the loop's thread gives `then` the result."""
 
     call: Callable[[], Any]
     then: Callable[[Any], None]
@@ -63,7 +63,7 @@ class _ModelTask(NamedTuple):
 
 
 class _Running(NamedTuple):
-    """A task that a thread has begun with, or will soon; `since` by the clock."""
+    """A task that was given to the threads at `since`, in seconds of the clock."""
 
     future: Future[Any]
     task: _ModelTask
@@ -74,9 +74,9 @@ class LearningScheduler:
     """Has threads work on the models of one loop, one task of a partition at a time.
 
     threads  make the calls
-    publish  is told the result of each batch, in the partition's order
-    most     records that may be on their way before there is no more room; or MOST_BYTES of them
-    now      seconds of a clock
+    publish  is called with the result of each batch, in the partition's order
+    most     how many records may be waiting or learned before there is no more room; the other bound is MOST_BYTES
+    now      returns seconds of a clock
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class LearningScheduler:
         self._now = now
         self._inbox: dict[int, _Inbox] = {}
         self._held: dict[int, _Held] = {}
-        self._published: _Inbox | None = None  # whose results are being told
+        self._published: _Inbox | None = None  # the batch whose results `publish` is being called with
         self._records = 0
         self._bytes = 0
         self._waiting: dict[int, deque[_ModelTask]] = {}
@@ -96,12 +96,12 @@ class LearningScheduler:
 
     @property
     def busy(self) -> bool:
-        """Whether a thread works on a model, or will."""
+        """Whether a task is being worked on, or waits for a thread or for `collect`."""
         return bool(self._running)
 
     @property
     def longest_s(self) -> float:
-        """For how long the task that was begun first, of those that are not done, has been waited for."""
+        """Return the age in seconds of the oldest task that is not done; 0 if there is none."""
         began = [running.since for running in self._running.values() if not running.future.done()]
         return self._now() - min(began) if began else 0.0
 
@@ -111,7 +111,7 @@ class LearningScheduler:
         return self._records < self._most and self._bytes < MOST_BYTES
 
     def add(self, partition: Partition, records: list[Record]) -> None:
-        """Have the next records of the partition learned, when its model does not stand still."""
+        """Have the next records of the partition learned, or keep them if its model has stopped."""
         held = self._held.get(partition.number)
         if held is not None:
             self._keep(held, records)
@@ -128,7 +128,7 @@ class LearningScheduler:
         self._start(partition.number)
 
     def forget(self, partition: Partition) -> None:
-        """Records of the partition that no thread has begun with: they come again."""
+        """Forget the records of the partition that no thread has begun with; they are fetched again."""
         held, batch = self._held.pop(partition.number, None), self._inbox.pop(partition.number, None)
         if held is not None:
             self._bytes -= held.inbox.size
@@ -137,9 +137,9 @@ class LearningScheduler:
             self._bytes -= batch.size
 
     def hold(self, partition: Partition, at: int, among: int) -> None:
-        """The partition's model stands still before offset `at`: keep what follows, until it goes on.
+        """Keep the records after offset `at`, where the partition's model has stopped, until `go_on`.
 
-        among  so many partitions have as much room each, of half of the memory; 0: keep nothing
+        among  how many partitions share half of MOST_BYTES equally; 0: keep nothing
         """
         behind: list[Record] = []
         if self._published is not None and self._published.partition is partition:
@@ -164,10 +164,10 @@ class LearningScheduler:
             held.lost = records[0].offset()
         held.inbox.records += kept
         held.inbox.size += size
-        self._bytes += size  # of their number, which bounds what others wait for, these are no part
+        self._bytes += size  # kept records don't count in `_records`, which bounds the wait for running batches
 
     def take_losses(self) -> list[tuple[Partition, int]]:
-        """Of models that stand still, and more has come than is kept: the first offset that has to come again, once."""
+        """Return, once for each partition that has stopped, the first offset that was not kept, if one was not."""
         found = []
         for held in self._held.values():
             if held.lost is not None and not held.told:
@@ -176,7 +176,7 @@ class LearningScheduler:
         return found
 
     def go_on(self, partition: Partition) -> None:
-        """The partition's model stands still no more: have what was kept learned."""
+        """Have the kept records learned, as the partition's model goes on."""
         held = self._held.pop(partition.number, None)
         if held is not None and held.inbox.records:
             self._records += len(held.inbox.records)
@@ -184,22 +184,22 @@ class LearningScheduler:
             self._start(partition.number)
 
     def ask(self, partition: Partition, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Make a call that has the partition's model to itself, before further records are learned.
+        """Have a thread make a call that alone uses the partition's model, before further records are learned.
 
-        `then` is told its result when those of all earlier batches have been published.
+        `then` is called with its result, after the results of all earlier batches have been published.
         """
         self._waiting.setdefault(partition.number, deque()).append(_ModelTask(call, then))
         self._start(partition.number)
 
     def run_aside(self, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Make a call that has no model to itself; `then` is told its result. One at a time."""
+        """Have a thread make a call that uses no partition's model, one at a time; call `then` with its result."""
         self._waiting.setdefault(_ASIDE, deque()).append(_ModelTask(call, then))
         self._start(_ASIDE)
 
     def collect(self, wait_s: float | None = 0.0) -> None:
-        """Take the results that there are; if there is none, wait for one, so long or (None) as long as it takes.
+        """Take the results that there are; if there is none, wait for one, at most `wait_s`; None: without a limit.
 
-        Raises what a call has raised.
+        It raises what a call has raised.
         """
         unfinished = self._unfinished
         if wait_s != 0.0 and unfinished and len(unfinished) == len(self._running):
@@ -210,20 +210,20 @@ class LearningScheduler:
             done.task.then(done.future.result())
 
     def settle(self, leaving: Iterable[Partition] = ()) -> None:
-        """Take results until nothing is on its way; of partitions that are left, what no thread has begun with is not.
+        """Take results until no task is left, but forget records of leaving partitions that no thread has begun with.
 
-        However many records were fetched, there is little to wait for then.
+        So there is little to wait for, however many records were fetched.
         """
         gone = list(leaving)
         for partition in gone:
             self.forget(partition)
         while self._running:
             self.collect(None)
-        for partition in gone:  # what a model has left that came to a standstill meanwhile
+        for partition in gone:  # a model that has stopped meanwhile has kept records
             self.forget(partition)
 
     def drop(self) -> None:
-        """Forget everything. When this returns, no thread works on a model any more."""
+        """Forget everything; when this returns, no thread works on a model any more."""
         self._inbox.clear()
         self._held.clear()
         self._waiting.clear()
@@ -242,7 +242,7 @@ class LearningScheduler:
         return [running.future for running in self._running.values() if not running.future.done()]
 
     def _start(self, number: int) -> None:
-        """Begin with what the partition is waiting for, unless a thread has its model."""
+        """Begin the partition's next task, if there is one, unless one is running."""
         if number in self._running:
             return
         waiting = self._waiting.get(number)
@@ -255,7 +255,7 @@ class LearningScheduler:
         self._running[number] = _Running(self._threads.submit(task.call), task, self._now())
 
     def _next(self, number: int) -> _Inbox:
-        """Take what is learned next from what the partition's records have grown to."""
+        """Remove and return the partition's next batch, at most BATCH_BYTES of its records."""
         kept = self._inbox.pop(number)
         count = portion(kept.records, BATCH_BYTES) if kept.size > BATCH_BYTES else len(kept.records)
         if count == len(kept.records):

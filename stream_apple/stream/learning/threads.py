@@ -1,4 +1,4 @@
-"""Threads for work on models: any number of calls at once, whose results the loop's thread comes for."""
+"""Threads that work on models; the loop's thread takes the results of their calls."""
 
 import os
 from collections.abc import Callable, Collection
@@ -11,18 +11,18 @@ _QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cp
 
 
 class Threads(Protocol):
-    """Runs calls on other threads; one thread alone may use this."""
+    """Runs calls on other threads; only one thread may use this."""
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Have the call made, some time; its result or its error will be the future's."""
+        """Have the call made when a thread is free; the future gets its result or its error."""
         ...
 
     def wait(self, futures: Collection[Future[Any]], timeout_s: float | None) -> None:
-        """Wait until one of the futures, which are not empty, is done; at most so long."""
+        """Wait until one of the futures, of which there is at least one, is done; at most so long."""
         ...
 
     def close(self) -> None:
-        """Wait for calls that are being made, and end."""
+        """Wait for calls that are being made, and end the threads."""
         ...
 
 
@@ -33,7 +33,7 @@ class ThreadPool:
         self._executor = ThreadPoolExecutor(threads, "models")
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """The next thread that is free makes the call."""
+        """Have the next free thread make the call."""
         return self._executor.submit(call)
 
     def wait(self, futures: Collection[Future[Any]], timeout_s: float | None) -> None:
@@ -41,19 +41,19 @@ class ThreadPool:
         wait(futures, timeout_s, FIRST_COMPLETED)
 
     def close(self) -> None:
-        """Calls that no thread has begun with are dropped."""
+        """Drop calls that no thread has begun with, wait for the others, and end the threads."""
         self._executor.shutdown(cancel_futures=True)
 
 
 def usable_cores() -> int:
-    """Cores that this process may use: those it is bound to, and no more than its cgroup's quota pays for."""
+    """Return how many cores this process may use: those it is bound to, but not more than its cgroup's quota."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _cgroup_quota()
     return bound if quota is None else max(min(bound, round(quota)), 1)
 
 
 def _cgroup_quota() -> float | None:
-    """Cores' worth of time that the cgroup may use (Linux; cgroup v2, else v1); None if it is not limited."""
+    """Return the cgroup's quota of time, in cores (Linux; cgroup v2, else v1); None if it is not limited."""
     try:
         if _QUOTA.exists():
             quota, period = _QUOTA.read_text().split()

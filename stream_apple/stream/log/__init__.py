@@ -1,1 +1,1 @@
-"""The log as the rest sees it: records, offsets, and the port of a broker."""
+"""The log as the rest of `stream` sees it: records, offsets, and the port of a broker."""

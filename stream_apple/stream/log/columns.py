@@ -1,6 +1,6 @@
 """The fields of many records as columns: one pass for each field, in which the interpreter executes no line of Python.
 
-All records of a call are of one type, as those of one client are: its methods are looked up once.
+All records of a call must be of one type, as those of one client are, because its methods are looked up once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ def offsets_of(records: Sequence[Record]) -> NDArray[np.int64]:
 
 
 def timestamps_of(records: Sequence[Record]) -> NDArray[np.int64]:
-    """Return int64[n], milliseconds since 1970; not above 0 where a record has no timestamp."""
+    """Return the timestamps as int64[n], milliseconds since 1970; 0 or less for a record without one."""
     return np.fromiter(map(itemgetter(1), _each("timestamp", records)), np.int64, len(records))
 
 
@@ -40,13 +40,13 @@ def bytes_of(records: Sequence[Record]) -> int:
 
 
 def portion(records: Sequence[Record], most_bytes: int) -> int:
-    """How many of the first records have values of at most so many bytes together: one at least, if there is one."""
+    """Return how many of the first records have at most `most_bytes` of values together; at least 1 if there is one."""
     sizes = np.fromiter((0 if value is None else len(value) for value in _each("value", records)), np.int64)
     return max(int(np.searchsorted(np.cumsum(sizes), most_bytes, "right")), min(len(records), 1))
 
 
 def runs_by_partition(records: Sequence[Record]) -> Iterator[tuple[int, Iterator[Record]]]:
-    """Partition and records of each run of records of one partition."""
+    """Yield the partition and the records of each run of records of one partition."""
     return groupby(records, type(records[0]).partition) if records else iter(())
 
 

@@ -1,4 +1,4 @@
-"""A stretch of one partition's log, read to its end, which a plain reader does not see: it only stops delivering."""
+"""Scans of a range of one partition's log, which tell when the end is reached: a plain reader only stops delivering."""
 
 import time
 from collections import deque
@@ -11,15 +11,16 @@ from stream_apple.stream.log.columns import portion
 from stream_apple.stream.log.ports import Reader, Record
 
 PATIENCE_S = 120.0
-"""A dead worker's open transaction hides what follows it until the broker aborts it (`transaction.timeout.ms`)."""
-_FETCH_TIMEOUT_S = 0.05  # the client waits as long for a full portion, also where the log has no more
+"""The longest wait without progress. A dead worker's open transaction hides the records after it until the broker
+aborts it (`transaction.timeout.ms`)."""
+_FETCH_TIMEOUT_S = 0.05  # the client waits so long for as many records as were asked for, even if the log has no more
 _MOMENT_S = 0.02
 
 
 class GradualScan:
-    """As `LogScan`, for a thread that has other things to do: a little each time that it is asked.
+    """Reads the records from `start`, where `reader` stands, to below `stop`, at most `limit` in a call of `read`.
 
-    Records from `start`, where `reader` stands, to below `stop`; fewer than `limit` at a time.
+    It is for a thread that has other things to do: a call does not wait long.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class GradualScan:
         return self._at >= self._stop
 
     def read(self) -> Sequence[Record]:
-        """Return what has come; perhaps nothing. BrokerError if the log has not gone on for `patience_s`."""
+        """Return the records that have come, perhaps none; BrokerError after `patience_s` without progress."""
         if self.done:
             return []
         records = self._reader.fetch(self._limit, _MOMENT_S)
@@ -60,12 +61,12 @@ class GradualScan:
         return [record for record in records if record.offset() < self._stop]
 
     def close(self) -> None:
-        """Close the reader; the scan is of no more use."""
+        """Close the reader; the scan can't be used any more."""
         self._reader.close()
 
 
 def stalled(place: str, at: int, stop: int, patience_s: float) -> BrokerError:
-    """Return the error of a log that does not go on."""
+    """Return the error for a log that gives no further record."""
     return BrokerError(
         f"expected {place} to go on from offset {at} to {stop}, found nothing for {patience_s:g} s: is the broker "
         f"gone, or is a transaction open there?"
@@ -73,9 +74,9 @@ def stalled(place: str, at: int, stop: int, patience_s: float) -> BrokerError:
 
 
 class LogScan:
-    """The records of a partition from where `reader` stands, until it has passed all offsets below `end`.
+    """Reads the records of a partition from where `reader` stands, until it has passed all offsets below `end`.
 
-    What has come with the last of them is delivered too.
+    Records from `end` on that came in the last fetch are delivered, too.
     """
 
     def __init__(
@@ -97,27 +98,27 @@ class LogScan:
         self._fetched: deque[Record] = deque()
 
     def take(self) -> Record | None:
-        """Return the next record; None at the end. BrokerError if nothing comes and the end is not reached."""
+        """Return the next record; None at the end. BrokerError after `patience_s` without progress before the end."""
         if not self._fetched:
             self._fetched.extend(self._fetch())
         return self._fetched.popleft() if self._fetched else None
 
     def ahead(self, most: int) -> list[Record]:
-        """The next records, which stay the next: some that have come, at least one unless there are no more.
+        """Return some of the next records without taking them, at least one unless there are no more.
 
-        Errors as of `take`.
+        It raises what `take` does.
         """
         if not self._fetched:
             self._fetched.extend(self._fetch())
         return list(islice(self._fetched, most))
 
     def skip(self, count: int) -> None:
-        """Take the first `count` records of those that are `ahead`."""
+        """Take the first `count` records that `ahead` has returned."""
         for _ in range(count):
             self._fetched.popleft()
 
     def batches(self) -> Iterator[list[Record]]:
-        """All records that have not been taken, in the portions in which they come, cut where they are large."""
+        """Yield all records that have not been taken, in the portions in which they come; large ones are divided."""
         while (first := self.take()) is not None:
             batch = [first, *self._fetched]
             count = portion(batch, BATCH_BYTES)

@@ -1,13 +1,13 @@
-"""What the loop needs of a message broker, and nothing more: one synchronous port.
+"""The port of a message broker: all that the loop needs of one.
 
 The loop is the only caller, from one thread. Every method may block for as long as the implementation's own
-deadline. An error crosses the port as one of two kinds:
+deadline. A method raises one of two kinds of errors:
 
-    AbortableError   nothing of this transaction, and nothing of what we believe to own, can be trusted: abort,
-                     drop the models and rejoin, the same path as after a crash
-    a StreamAppleError  (BrokerError, ConfigurationError, GapError, FencedError) leave: waiting does not help
+    AbortableError      neither this transaction nor the ownership of partitions can be trusted: the loop aborts, drops
+                        the models and rejoins, which is the same path as after a crash
+    a StreamAppleError  (BrokerError, ConfigurationError, GapError, FencedError) the loop ends: waiting does not help
 
-Retriable errors never cross it: the implementation retries them until its deadline.
+Methods raise no retriable errors: the implementation retries until its deadline.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Header = tuple[str, str | bytes | None]
 
 
 class AbortableError(Exception):
-    """The open transaction can't be committed, but a new one may. Never leaves the loop."""
+    """The open transaction can't be committed, but a new one may. The loop handles this itself."""
 
 
 class Record(Protocol):
@@ -28,7 +28,7 @@ class Record(Protocol):
         ...
 
     def offset(self) -> int:
-        """Its position in the partition; positions may be skipped, never repeated."""
+        """Return the record's position in the partition; positions may be skipped, but are never repeated."""
         ...
 
     def key(self) -> bytes | None:
@@ -36,11 +36,11 @@ class Record(Protocol):
         ...
 
     def value(self) -> bytes | None:
-        """Return the value's bytes; None is a tombstone."""
+        """Return the value's bytes; None if the record is a tombstone."""
         ...
 
     def timestamp(self) -> tuple[int, int]:
-        """(type, milliseconds since 1970); type 0, with a time that is not above 0, means that there is none."""
+        """Return (type, milliseconds since 1970); (0, a time of 0 or less) if the record has none."""
         ...
 
     def headers(self) -> Sequence[Header] | Mapping[str, str | bytes | None] | None:
@@ -56,95 +56,95 @@ class Committed(NamedTuple):
 
 
 class LogRange(NamedTuple):
-    """Offsets [low, high) are in the log; high is the last stable offset: what is below it is decided."""
+    """Offsets [low, high) are in the log; high is the last stable offset: all transactions below it are decided."""
 
     low: int
     high: int
 
 
 class Start(NamedTuple):
-    """Where to begin with a partition. `paused`: deliver nothing of it before `Broker.resume`."""
+    """Says from which offset to deliver a partition, and whether it is paused until `Broker.resume`."""
 
     offset: int
     paused: bool
 
 
 class Assignment(Protocol):
-    """What the broker tells the loop about ownership, always from inside `fetch`.
+    """Is called by the broker about ownership, always from inside `fetch`.
 
-    An error raised here comes out of that `fetch`, after the partitions have been given up.
+    An error that is raised here is raised by that `fetch`, after the partitions have been given up.
     """
 
     def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
-        """We own exactly these partitions now; returns where to begin with each."""
+        """Own exactly these partitions from now on; return where to begin with each."""
         ...
 
     def revoked(self, partitions: Sequence[int]) -> None:
-        """The partitions are about to go; what was processed of them can still be committed."""
+        """Give up these partitions; what was processed of them can still be committed during this call."""
         ...
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """The partitions are gone and may have another owner: nothing of them may be committed."""
+        """Give up these partitions, which may have another owner already: nothing of them may be committed."""
         ...
 
 
 class Reader(Protocol):
-    """One partition of any topic, read in offset order, outside of the group."""
+    """Reads one partition of any topic, in the order of offsets, outside of the group."""
 
     @property
     def position(self) -> int:
-        """Everything below has been delivered, or is no record of a committed transaction; from memory."""
+        """Return, from memory, an offset below which all committed records have been delivered."""
         ...
 
     @property
     def log_end(self) -> int:
-        """The end of the log, with what is not decided yet, as of the latest answer; -1 before the first."""
+        """Return the end of the log, with undecided records, as of the latest answer; -1 before the first."""
         ...
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
-        """At most `limit` further records of committed transactions, perhaps none.
+        """Return at most `limit` further records of committed transactions, perhaps none.
 
         GapError if the position is not in the log any more. An unreachable broker is no error: nothing comes.
         """
         ...
 
     def close(self) -> None:
-        """Give back what the reader holds; it is of no more use."""
+        """Give back the reader's resources; it can't be used any more."""
         ...
 
 
 class Broker(Protocol):
-    """Consumer of one topic, the input, and transactional producer in one. A worker's input are examples."""
+    """A consumer of one topic, the input, and a transactional producer. A worker's input is the examples topic."""
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has; ConfigurationError if it does not exist.
+        """Return how many partitions the topic has; ConfigurationError if it does not exist.
 
-        Not from inside `Assignment`: confluent-kafka ends the process when a consumer is asked for topics in its own
-        callback.
+        Don't call it from inside `Assignment`: confluent-kafka ends the process when a consumer is asked for topics in
+        its own callback.
         """
         ...
 
     def join(self, assignment: Assignment) -> None:
-        """Fence predecessors with our identity, abort what they left open, and join the group."""
+        """Fence predecessors of the same identity, abort what they left open, and join the group."""
         ...
 
     def rejoin(self) -> None:
-        """Give up every partition without being told so; `assigned` follows out of a later `fetch`."""
+        """Give up every partition without calling `Assignment`; a later `fetch` calls `assigned`."""
         ...
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
-        """At most `limit` committed records, in offset order within a partition, perhaps none.
+        """Return at most `limit` committed records, in the order of offsets within a partition, perhaps none.
 
-        No record comes from before the partition's latest assignment, and none of a partition that is paused.
-        GapError if the position is not in the log any more; BrokerError if no broker has answered for too long;
-        FencedError, within seconds even if nothing comes and nothing is sent, if somebody else has our identity.
+        No record is from before the partition's latest assignment, or of a paused partition. GapError if the position
+        is not in the log any more; BrokerError if no broker has answered for too long; FencedError if another process
+        has taken this identity, within seconds, even if nothing comes and nothing is sent.
         """
         ...
 
     def pause(self, partition: int, offset: int) -> None:
-        """Deliver nothing of the partition before `resume`, and then what comes from `offset` on; again, if need be.
+        """Deliver nothing of the partition before `resume`, and then records from `offset` on, again if need be.
 
-        No effect if it is not ours. AbortableError if that can't be had.
+        This has no effect if the partition is not owned. AbortableError if it fails.
         """
         ...
 
@@ -153,30 +153,30 @@ class Broker(Protocol):
         ...
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """The group's committed offsets, after transactions that are still deciding them have ended."""
+        """Return the group's committed offsets, once transactions that are still deciding them have ended."""
         ...
 
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """The group's committed offsets, or those of a moment ago: transactions that decide others aren't waited for.
+        """Return the group's committed offsets, or those of a moment ago, without waiting for transactions.
 
-        Of any partitions of the input topic, whoever owns them.
+        The partitions may be any of the input topic, whichever members own them.
         """
         ...
 
     def log_range(self, topic: str, partition: int) -> LogRange:
-        """Return which offsets the log has now, as the broker tells."""
+        """Return the offsets that the log has now; this asks the broker."""
         ...
 
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
-        """Read a partition of any topic from `offset` on; several may be open at once."""
+        """Return a reader of a partition of any topic, from `offset` on; several may be open at once."""
         ...
 
     def backlog(self, partition: int) -> int:
-        """Offsets in the log that `fetch` has not passed yet, from memory; -1 if not known yet."""
+        """Return, from memory, how many offsets in the log `fetch` has not passed yet; -1 if not known yet."""
         ...
 
     def begin(self) -> None:
-        """Begin a transaction; there is none open."""
+        """Begin a transaction; none may be open."""
         ...
 
     def send(
@@ -191,8 +191,8 @@ class Broker(Protocol):
     ) -> None:
         """Add a message to the open transaction; timestamp 0 means now.
 
-        `on_written` is told the message's offset when the broker has it, from inside a later `fetch` or `flush`
-        of the same transaction; never, if the transaction fails.
+        A later `fetch` or `flush` calls `on_written` with the message's offset, once the broker has the message and in
+        the same transaction; it is not called if the transaction fails.
         """
         ...
 
@@ -204,9 +204,9 @@ class Broker(Protocol):
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> None:
-        """Add a message for each value, in order, with its key and timestamp; as `send` would one by one.
+        """Add a message for each value, in order, with its key and timestamp, as `send` would one by one.
 
-        ValueError if the sequences are not of one length. Whatever the error, the first messages may have been added.
+        ValueError if the sequences have different lengths. After any other error, some first messages may be added.
         """
         ...
 
@@ -223,5 +223,5 @@ class Broker(Protocol):
         ...
 
     def close(self) -> None:
-        """Leave, whatever state we are in: an open transaction is aborted, and no event is delivered any more."""
+        """Leave from any state: abort an open transaction, and call `Assignment` and `on_written` no more."""
         ...

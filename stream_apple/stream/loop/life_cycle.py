@@ -1,4 +1,4 @@
-"""The life of a loop: it starts, iterates until it is asked to stop, commits what it has, and is closed."""
+"""The life of a loop: it starts, iterates until it is asked to stop, commits its work, and closes its clients."""
 
 from abc import ABC, abstractmethod
 from typing import Protocol
@@ -9,27 +9,27 @@ _log = structlog.get_logger()
 
 
 class Leaver(Protocol):
-    """Answers probes about a loop."""
+    """Learns that a loop ends."""
 
     def leave(self) -> None:
-        """The loop ends. Signal handlers call this, too."""
+        """Note that the loop ends. Signal handlers call this, too."""
         ...
 
 
 class MemberLoop(ABC):
-    """A member of a consumer group. `run` is its life, once; `stop` may be called from a signal handler."""
+    """A member of a consumer group. `run` is called once and lasts its whole life; a signal handler may call `stop`."""
 
     def __init__(self, health: Leaver) -> None:
         self._health = health
         self._stopping = False
 
     def stop(self) -> None:
-        """Finish the iteration in hand, commit what there is to commit, and leave."""
+        """Ask `run` to end: it finishes its iteration, commits what there is to commit, and returns."""
         self._stopping = True
         self._health.leave()
 
     def run(self) -> None:
-        """Work until `stop`; StreamAppleError if going on makes no sense. What was not committed is aborted."""
+        """Work until `stop`; StreamAppleError if the loop can't go on. Closing aborts what was not committed."""
         try:
             self.start()
             while not self._stopping:
@@ -44,16 +44,16 @@ class MemberLoop(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Join the group; ConfigurationError if a topic is not as needed."""
+        """Join the group; ConfigurationError if a topic has another number of partitions than is needed."""
 
     @abstractmethod
     def iterate(self) -> None:
-        """Do all that is due, once."""
+        """Do once all that is due."""
 
     @abstractmethod
     def drain(self) -> None:
-        """Commit what is in hand."""
+        """Commit the work that has begun, after the last iteration."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close all clients. An open transaction is aborted by that: one failure must not hide another."""
+        """Close all clients, which aborts an open transaction. It raises nothing: one failure must not hide another."""

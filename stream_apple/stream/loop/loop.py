@@ -1,21 +1,21 @@
 """The consume-learn-publish loop, which says what is in a transaction, and when it is committed or aborted.
 
-One thread iterates: fetch, have other threads learn each partition's records (`learning/scheduler.py`), send what came
-of them, and now and then commit. A transaction holds, in this order:
+One thread iterates: it fetches, has other threads learn each partition's records (`learning/scheduler.py`), sends the
+outputs, and now and then commits. A transaction holds, in this order:
 
     1. begin      lazily, with the first output, so that an idle worker has none open
     2. produce    predictions and dead letters, as batches are processed (`transaction.py`)
-    3. snapshot   of a model, when one is due (`snapshots/writer.py`): of a state whose outputs are all in it or before
-                  it; the transaction stays open until it is complete
-    4. offsets    of every partition with progress, each with the lineage of its model and where its snapshot is
+    3. snapshot   of a model, when one is due (`snapshots/writer.py`): all outputs of the state in it are in this
+                  transaction or an earlier one, which stays open until the snapshot is complete
+    4. offsets    of every partition with progress, each with the lineage of its model and the place of its snapshot
     5. commit
 
-Readers see all of it or nothing. A model is always ahead of what is sent, and that of what is committed; if a
-transaction fails, the models are dropped and found again as after a crash (`partitions/recovery.py`): restored from the
-snapshot (`snapshots/restorer.py`), and replayed in silence up to the committed offset: one recovery path, and a daily
-one.
+Readers see all of it or nothing. A model has learned at least the records whose outputs are sent, and outputs are sent
+before they are committed. So if a transaction fails, the models are dropped and made again as after a crash
+(`partitions/recovery.py`): restored from the snapshot (`snapshots/restorer.py`), they learn again, without output, up
+to the committed offset. There is one path of recovery, and it is taken daily.
 
-What is in a transaction never depends on when it is committed: time decides only how much is lost in a crash.
+The outputs never depend on when they are committed: time decides only how much must be done again after a crash.
 """
 
 import time
@@ -43,23 +43,23 @@ from stream_apple.stream.snapshots.codec import Snapshot, encode_snapshot
 from stream_apple.stream.snapshots.writer import SnapshotWriter
 
 FETCH_TIMEOUT_S = 0.1
-"""How long a signal may have to wait: the client's fetch can't be interrupted."""
+"""The longest wait for records, and so of a signal: the client's fetch can't be interrupted."""
 BUSY_S = 0.005
-"""To wait for records while a snapshot is on its way, or for what is being learned while records may come."""
+"""The wait for records while a snapshot is being sent, or for learned batches while records may come."""
 FULL_S = 0.05
-"""To wait for what is being learned while there is no room for more."""
+"""The wait for learned batches while there is no room for more records."""
 BATCHES_AHEAD = 4
-"""Of each thread, fetched and not sent yet: Kafka's client gives many records of one partition, then of another."""
+"""Fetches for each thread that may be learned or waiting: the client gives many records of one partition in a row."""
 SAVING_S = 8.0
-"""After so long no further snapshot is begun in a revocation or a stop: others wait, or a supervisor does."""
+"""No further snapshot is begun so long after a revocation or a stop: other members, or a supervisor, wait for it."""
 WORTH_SAVING = 20_000
-"""Records; to replay fewer takes less than a second, and a partition that is revoked mostly comes back."""
+"""Records that a successor may have to replay: fewer take less than a second, and most revoked partitions come back."""
 
 _log = structlog.get_logger()
 
 
 class LoopSettings(NamedTuple):
-    """How much a worker fetches at once, when it commits, how often it saves models, how many threads learn."""
+    """Says how much a worker fetches at once, when it commits, how often it saves models, how many threads learn."""
 
     fetch_records: int
     commits: CommitSettings
@@ -99,7 +99,7 @@ class Loop(MemberLoop):
         self._waited_for = False
 
     def start(self) -> None:
-        """Join the group; ConfigurationError if a topic is not as needed."""
+        """Join the group; ConfigurationError if a topic has another number of partitions than is needed."""
         self._metrics.counted(self._transaction.check_topics())
         self._broker.join(self)
 
@@ -127,7 +127,7 @@ class Loop(MemberLoop):
         self._watchers.health.iterated(self._owned if self._owned.assigned else None, self._learning.longest_s)
 
     def drain(self) -> None:
-        """Commit what is being learned, and save all models; what was fetched beyond that comes again."""
+        """Commit what is being learned, and save all models; the next owner fetches the other records again."""
         try:
             self._learning.settle(self._owned)
             self._commit()
@@ -136,14 +136,14 @@ class Loop(MemberLoop):
             self._abort(str(error))  # the next owner of the partitions processes these records again
 
     def close(self) -> None:
-        """End the threads and close all clients; an open transaction is aborted by that."""
+        """End the threads and close all clients, which aborts an open transaction."""
         self._learning.close()
         self._owned.close()
         self._merging.drop()
         self._broker.close()
 
     def _fetch(self) -> bool:
-        """Take records, and whatever else the broker has to tell; have the records learned. Whether there were any."""
+        """Fetch records, which may also bring a rebalance, and have them learned; return whether there were any."""
         waiting = self._learning.busy or self._owned.restoring
         busy = self._writer.sending or self._merging.busy
         timeout = 0.0 if waiting else BUSY_S if busy else min(FETCH_TIMEOUT_S, self._merging.due_in_s)
@@ -156,7 +156,7 @@ class Loop(MemberLoop):
         return bool(records)
 
     def _count_monomials(self) -> None:
-        """Have the monomials of new arrivals counted, which reads whole tables."""
+        """Have the monomials of the models that have just arrived counted, on their threads: it reads whole tables."""
         while self._owned.arrived:
             partition = self._owned.arrived.pop()
             if self._owned.get(partition.number) is partition:
@@ -164,7 +164,7 @@ class Loop(MemberLoop):
                 self._learning.ask(partition, partition.model.learner.census, counted)
 
     def _publish(self, partition: Partition, records: list[Record], result: BatchResult) -> None:
-        """Steps 1 and 2: send what came of records that have been learned."""
+        """Do steps 1 and 2: send the outputs of records that have been learned."""
         self._budget.lap(Phase.WAIT)
         self._owned.pass_on(partition, result)
         model, limit = partition.lineage.model, partition.model.limits.max_record_bytes
@@ -189,10 +189,10 @@ class Loop(MemberLoop):
         self._budget.lap(Phase.SEND)
 
     def _save_what_is_due(self) -> None:
-        """Do step 3: begin with a snapshot that is due, and send a little of the one that is on its way."""
+        """Do step 3: begin a snapshot that is due, and send a little of the one that is being sent."""
         if any(partition.jumped for partition in self._owned.arrived):
             self._writer.look_soon()
-        # What a state has learned will have been sent by the time that it comes.
+        # The outputs of all that the state has learned are sent before the thread gives it back.
         for urgent in self._writer.due_at_once(self._merging.unsaved):
             self._writer.expect_at_once(urgent)
             self._learning.ask(
@@ -209,14 +209,14 @@ class Loop(MemberLoop):
             self._budget.lap(Phase.SNAPSHOT)
 
     def _save_encoded(self, partition: Partition, encoded: tuple[ModelImage, Snapshot]) -> None:
-        """Begin to send the snapshot of a model that stands still for others."""
+        """Begin to send the snapshot of a model that has stopped at the end of a round."""
         image, snapshot = encoded
         self._transaction.begin()
         self._writer.begin_encoded(partition, snapshot)
         self._merging.saving(partition, image)
 
     def _save_reference(self, partition: Partition, snapshot: Snapshot) -> bool:
-        """Begin to send a snapshot that is a reference, unless another of the partition is on its way."""
+        """Begin to send a snapshot that is a reference, unless another of the partition is being sent; return if so."""
         if self._writer.is_writing(partition):
             return False
         self._transaction.begin()
@@ -230,9 +230,9 @@ class Loop(MemberLoop):
         self._merging.saving(partition, image)
 
     def _save_now(self, partitions: Iterable[Partition], worth: int) -> None:
-        """Save the models of those partitions that a successor would replay more than `worth` records of.
+        """Save the models of the partitions of which a successor would have to replay more than `worth` records.
 
-        Nothing must be on its way.
+        No snapshot may be being sent.
         """
         end = self._now() + SAVING_S
         for partition in partitions:
@@ -248,11 +248,11 @@ class Loop(MemberLoop):
     def _commit_is_due(self) -> bool:
         if not self._transaction.open or self._writer.busy or self._merging.unwritten:
             return False
-        # Readers have waited for a recovery, or a snapshot for its commit: not any longer.
+        # Readers have waited for a recovery, or a snapshot waits for its commit: neither waits any longer.
         return self._waited_for or self._writer.awaited or self._transaction.due
 
     def _commit(self) -> None:
-        """Steps 4 and 5: make all outputs since the last commit, and the offsets they stand for, durable at once."""
+        """Do steps 4 and 5: make all outputs since the last commit, and the offsets after them, durable together."""
         if not self._transaction.open:
             return
         if any(partition.jumped for partition in self._owned):
@@ -276,7 +276,7 @@ class Loop(MemberLoop):
         self._metrics.committed(self._budget.lap(Phase.COMMIT))
 
     def _abort(self, reason: str) -> None:
-        """Undo what was sent, if anything was, and forget every model: they may have learned from it."""
+        """Abort the transaction, if one is open, and forget every model: they have learned what is not committed."""
         self._learning.drop()
         self._writer.drop()
         self._transaction.abort(reason)
@@ -285,7 +285,7 @@ class Loop(MemberLoop):
         self._merging.drop()
 
     def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
-        """Find a model for each partition; the broker then delivers from where each model stands."""
+        """Find a model for each partition; return the offset from which the broker is to deliver each of them."""
         self._budget.lap(Phase.FETCH)
         self._metrics.rebalanced("assigned")
         self._transaction.topics_in_doubt = True  # partitions may have been added since the last time
@@ -295,7 +295,7 @@ class Loop(MemberLoop):
         return starts
 
     def revoked(self, partitions: Sequence[int]) -> None:
-        """Commit what is ours for the last time, and keep the models in case the partitions come back."""
+        """Commit for the last time what these partitions have learned, and keep their models in case they return."""
         self._budget.lap(Phase.FETCH)
         self._metrics.rebalanced("revoked")
         try:
@@ -310,7 +310,7 @@ class Loop(MemberLoop):
         self._budget.lap(Phase.REBALANCE)
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Another worker may be learning these records already: nothing of ours may be committed."""
+        """Abort: another worker may own these partitions already, so nothing that is open here may be committed."""
         self._budget.lap(Phase.FETCH)
         self._metrics.rebalanced("lost")
         self._abort(f"partitions {list(partitions)} were lost")

@@ -1,7 +1,7 @@
 """What a worker owns: its partitions with their models, the restores under way, and models kept for a return.
 
-The loop says when partitions come and go; here is what that means for their models. Nothing here begins, commits or
-aborts a transaction.
+The loop says when partitions come and go; this module makes, keeps and drops their models. It begins, commits and
+aborts no transaction.
 """
 
 import time
@@ -32,13 +32,13 @@ class OwnedPartitions:
     provenance  whose models they are
     new_model   makes a model that has learned nothing
     exceptions  what the operator lets models leave out
-    schemas     of a registry, for records that are framed; None: there are none
+    schemas     of a registry, for records that are framed; None: no record is
 
-    assigned      whether the group has said what is ours, and has not taken it back since
+    assigned      whether the group has assigned partitions, and has not taken any back since
     progress      of the recoveries, for logs and metrics
-    by_number     the partitions that are ours at this moment; replaced whole where any thread may be looking
+    by_number     the partitions that this worker owns now; replaced as a whole, as other threads read it
     recovering    those of them whose records are not answered yet, by number
-    arrived       partitions whose models have become complete, for whoever takes them from here
+    arrived       partitions whose models have become complete; the loop removes them from here
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class OwnedPartitions:
         return iter(self.by_number.values())
 
     def get(self, number: int) -> Partition | None:
-        """Return the partition; None if it is not ours."""
+        """Return the partition; None if this worker does not own it."""
         return self.by_number.get(number)
 
     def sort(self, records: Sequence[Record]) -> Iterator[tuple[Partition, list[Record]]]:
-        """Each partition's records, up to the first that can't be read yet.
+        """Yield each partition's records, up to the first that can't be read yet.
 
-        What comes for a partition that is no longer ours is its new owner's to learn.
+        Records of a partition that this worker no longer owns are left out: their new owner learns them.
         """
         groups: dict[int, list[Record]] = defaultdict(list)
         for number, run in runs_by_partition(records):
@@ -89,7 +89,7 @@ class OwnedPartitions:
                     yield partition, readable
 
     def go_on_where_schemas_came(self) -> None:
-        """Have partitions delivered again whose next record can be read by now."""
+        """Resume the partitions that waited for a schema which has come."""
         self._gate.iterate(self)
 
     @property
@@ -98,7 +98,7 @@ class OwnedPartitions:
         return self._restorer.busy
 
     def assign(self, numbers: Sequence[int]) -> dict[int, Start]:
-        """Own exactly these partitions: find a model for each, and say where it goes on.
+        """Own exactly these partitions: find a model for each, and return the offset at which each goes on.
 
         ConfigurationError if a committed offset belongs to another model, GapError if records are gone.
         """
@@ -135,7 +135,7 @@ class OwnedPartitions:
         }
 
     def restore(self) -> None:
-        """Read on in what a model is found by; a partition whose model is complete is delivered from now on."""
+        """Read on in what one partition's model is found by; resume the partition when its model is complete."""
         partition = self._restorer.read_on()
         if partition is not None:
             self._go_on(partition)
@@ -143,7 +143,7 @@ class OwnedPartitions:
                 self._broker.resume(partition.number)
 
     def pass_on(self, partition: Partition, result: BatchResult) -> None:
-        """The next outputs of the partition are those of `result`."""
+        """Note that the outputs of `result` are the next that are sent of the partition."""
         partition.pass_on(result)
         if result.lineage is not None:
             _log.warning(
@@ -155,24 +155,24 @@ class OwnedPartitions:
             )
 
     def enter_live_if_replayed(self, partition: Partition) -> None:
-        """A batch of the partition has been learned: it is live if that was the last one to replay."""
+        """Let the partition be live if the batch just learned was the last one to replay."""
         if partition.state is State.REPLAYING and partition.replayed:
             self.enter(partition, State.LIVE)
 
     def give_back(self, numbers: Collection[int]) -> None:
-        """The partitions go; their models stay here in case they return."""
+        """Own these partitions no longer; keep their models in case they return."""
         self.assigned = False
         gone = [self.by_number[number] for number in numbers if number in self.by_number]
         left = self.by_number.keys() - set(numbers)
         self.by_number = {number: each for number, each in self.by_number.items() if number in left}
         for partition in gone:
-            if partition.state not in INCOMPLETE:  # half a model is none
+            if partition.state not in INCOMPLETE:  # a model that is partly restored is of no use
                 self._kept[partition.number] = partition.model
             self._restorer.drop(partition)
             self.enter(partition, State.REVOKED)
 
     def drop_all(self) -> None:
-        """Own nothing and forget every model: they may have learned what was never committed."""
+        """Own nothing and forget every model: each may have learned what was never committed."""
         self.assigned = False
         gone, self.by_number, self._kept = self.by_number, {}, {}
         for partition in gone.values():
@@ -184,7 +184,7 @@ class OwnedPartitions:
         self._restorer.close()
 
     def _go_on(self, partition: Partition) -> None:
-        """The model stands at its snapshot, or at its start: learn from here."""
+        """Let the partition learn from now on: its model stands at its snapshot, or at its start."""
         model, plan = partition.model, partition.plan
         if model.rounds is not None and plan.kept is None and plan.merge is not None:
             model.rounds.restore(plan.merge.boundary, model.next_offset)
@@ -198,7 +198,7 @@ class OwnedPartitions:
         self.arrived.append(partition)
 
     def enter(self, partition: Partition, state: State) -> None:
-        """Let the partition begin `state`, and everyone who watches know."""
+        """Let the partition begin `state`, and report that to the metrics and the log."""
         partition.enter(state)
         if state in RECOVERING:
             self.recovering[partition.number] = partition

@@ -1,7 +1,7 @@
 """Holds a partition back at a record whose schema is not known yet, while the others go on.
 
-Such a record can be read as soon as the registry tells its schema. So it waits, and what comes after it in its
-partition; it is never a dead letter.
+Such a record can be read as soon as the registry gives its schema. So the record waits, and so do the later records of
+its partition; it never becomes a dead letter for that.
 """
 
 import time
@@ -15,20 +15,20 @@ from stream_apple.stream.log.ports import Broker, Record
 from stream_apple.stream.partitions.partition import AwaitedSchema, Partition
 
 LOGGED_AFTER_S = 1.0
-"""A schema that is new, and not missing, comes sooner."""
+"""Seconds of waiting before a schema is logged as missing: one that is merely new comes sooner."""
 
 _log = structlog.get_logger()
 
 
 def still_awaited(awaited: AwaitedSchema, partition: int, schemas: Schemas, now: float) -> AwaitedSchema | None:
-    """Return what is still awaited, None if the schema has come; whoever reads the log is told of both, in time."""
+    """Return what is still awaited, None if the schema has come; log both, if the wait was long enough to matter."""
     offset, schema, waited_s = awaited.offset, awaited.schema, now - awaited.since
     if schemas.known(schema):
         if awaited.logged:
             _log.info("schema_found", partition=partition, offset=offset, schema=schema, seconds=round(waited_s, 1))
         return None
     fault = schemas.fault(schema)
-    # Without a fault the first answer is still on its way: an operator can do nothing yet, and the metric counts.
+    # Without a fault the registry has not answered yet: an operator can do nothing, and the metric shows the wait.
     if awaited.logged or waited_s < LOGGED_AFTER_S or not fault:
         return awaited
     _log.warning("schema_awaited", partition=partition, offset=offset, schema=schema, error=fault)
@@ -57,7 +57,7 @@ class SchemaGate:
         return records[:number]
 
     def iterate(self, owned: Iterable[Partition]) -> None:
-        """Let partitions go on whose schema has come."""
+        """Resume the partitions whose schema has come."""
         if self._schemas is None:
             return
         for partition in owned:
@@ -65,6 +65,6 @@ class SchemaGate:
             if awaited is None:
                 continue
             partition.awaited_schema = still_awaited(awaited, partition.number, self._schemas, self._now())
-            # If it is held: who holds it since then delivers the record again.
+            # If the model is held at the end of a round, the partition is resumed when that is over.
             if partition.awaited_schema is None and partition.model.held is None:
                 self._broker.resume(partition.number)

@@ -1,7 +1,7 @@
-"""A loop's transactions, one after the other: what is sent in one, when one is due, and what is done in doubt.
+"""A loop's transactions, one after the other: what is sent in one, when a commit is due, and what follows an abort.
 
-Here alone transactions are begun, committed and aborted at the broker. What is in one, and when, a loop decides: the
-worker's and the joiner's alike.
+Only this module begins, commits and aborts transactions at the broker. A loop, the worker's or the joiner's, decides
+what is in one and when.
 """
 
 import time
@@ -16,13 +16,13 @@ from stream_apple.stream.loop.watchers import MemberRecorder
 from stream_apple.stream.model.dead_letters import DeadLetterMessage
 
 MAX_ABORTS = 10
-"""Aborted transactions in a row after which a restart of the process is better than another try."""
+"""After so many aborted transactions in a row a restart of the process is better than another try."""
 
 _log = structlog.get_logger()
 
 
 class CommitSettings(NamedTuple):
-    """What makes a commit due, whichever comes first: so many outputs, or so many seconds since the first."""
+    """Says what makes a commit due, whichever comes first: so many outputs, or so many seconds since the first."""
 
     outputs: int
     interval_s: float
@@ -31,9 +31,9 @@ class CommitSettings(NamedTuple):
 class LoopTopics(NamedTuple):
     """Names the topics of a loop.
 
-    alike    those whose partition p belongs with partition p of the input
-    single   one that must have a single partition; "": there is none
-    because  why partitions belong together, for the error
+    alike    topics whose partition p belongs with partition p of the input
+    single   a topic that must have a single partition; "": there is none
+    because  why partitions belong together, for the end of the error's text
     """
 
     input: str
@@ -44,7 +44,7 @@ class LoopTopics(NamedTuple):
 
 
 class Transaction:
-    """Stands for one transaction of the broker after the other, of which at most one is open.
+    """Begins, fills and ends the broker's transactions, of which at most one is open.
 
     open             whether there is one
     topics_in_doubt  whether partitions may have been added since `check_topics`
@@ -86,10 +86,10 @@ class Transaction:
             self._broker.begin()
 
     def check_topics(self) -> int:
-        """Count the partitions of all topics, and return those of the input.
+        """Count the partitions of all topics, and return how many the input has.
 
-        ConfigurationError if one that belongs to the input has another number of them, or the single one more than one.
-        Not from inside `Assignment`, see `Broker.partition_count`.
+        ConfigurationError if a topic of `alike` has another number of partitions, or `single` more than one. Don't call
+        it from inside `Assignment`, see `Broker.partition_count`.
         """
         first, alike, dead_letters, single, because = self._topics
         counts = {topic: self._broker.partition_count(topic) for topic in filter(None, (first, *alike, single))}
@@ -116,9 +116,10 @@ class Transaction:
         timestamps_ms: Sequence[int],
         letters: Sequence[DeadLetterMessage],
     ) -> None:
-        """Send what came of records of a partition, in the open transaction, which is begun if there is none.
+        """Send the outputs of a partition's records, in the open transaction; begin one if none is open.
 
-        A message for each value, into the same partition of `topic`; dead letters may fold into fewer partitions.
+        Each value becomes a message in the same partition of `topic`; the topic of dead letters may have fewer
+        partitions, and then the number is taken modulo theirs.
         """
         if not (values or letters):
             return
@@ -130,7 +131,7 @@ class Transaction:
         self._outputs += len(values) + len(letters)
 
     def commit(self, progress: Mapping[int, Committed]) -> None:
-        """Make the open transaction durable, with the offset of each partition; that ends a row of failures."""
+        """Make the open transaction durable, with the offset of each partition, and count failures from 0 again."""
         self._broker.commit(progress)
         self.open = False
         self._failures = 0
@@ -144,7 +145,7 @@ class Transaction:
             self._broker.abort()
 
     def start_over(self, error: AbortableError) -> None:
-        """Join the group anew after an abort, the one way out of doubt; BrokerError after MAX_ABORTS in a row."""
+        """Join the group anew after an abort, to learn what is committed; BrokerError after MAX_ABORTS in a row."""
         self._failures += 1
         if self._failures >= MAX_ABORTS:
             raise BrokerError(f"{MAX_ABORTS} transactions in a row failed; the last one: {error}") from error

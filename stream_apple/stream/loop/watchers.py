@@ -1,6 +1,6 @@
 """What a loop tells those who watch it; all calls are on its thread, so they must cost next to nothing.
 
-The loop knows these ports alone: who measures, answers probes or remembers is made elsewhere, and handed to it.
+The loop knows only these ports: metrics, health and the observer are made elsewhere, and handed to it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,18 +16,18 @@ from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
 
 class MemberRecorder(Protocol):
-    """Measures what any member of a consumer group does that writes transactions."""
+    """Measures what the worker and the joiner both do: they write transactions, and are members of a group."""
 
     def committed(self, seconds: float) -> None:
-        """The loop has committed a transaction, which took `seconds`."""
+        """Note that the loop has committed a transaction, which took `seconds`."""
         ...
 
     def aborted(self) -> None:
-        """The loop has aborted a transaction."""
+        """Note that the loop has aborted a transaction."""
         ...
 
     def rebalanced(self, event: str) -> None:
-        """The group has told it something: assigned, revoked or lost."""
+        """Note a rebalance of the group; `event` is assigned, revoked or lost."""
         ...
 
 
@@ -35,7 +35,7 @@ class LoopRecorder(SnapshotRecorder, MemberRecorder, Protocol):
     """Measures what a loop does, for metrics."""
 
     def counted(self, partitions: int) -> None:
-        """The examples topic has so many partitions."""
+        """Note how many partitions the examples topic has."""
         ...
 
     def iterated(
@@ -45,34 +45,34 @@ class LoopRecorder(SnapshotRecorder, MemberRecorder, Protocol):
         backlog: Callable[[int], int],
         left: Callable[[Partition], RecoveryLeft],
     ) -> None:
-        """An iteration of the loop is over; `backlog` and `left` may be asked about each partition."""
+        """Note that an iteration of the loop is over; `backlog` and `left` may be asked about each partition."""
         ...
 
     def processed(self, partition: Partition, result: BatchResult) -> None:
-        """A batch of the partition has been learned and sent."""
+        """Note that a batch of the partition has been learned and sent."""
         ...
 
     def counted_monomials(self, partition: Partition, census: Census) -> None:
-        """The monomials of a model that has come to this worker have been counted."""
+        """Note how many monomials a model has that has come to this worker."""
         ...
 
     def entered(self, partition: Partition, state: State) -> None:
-        """The partition has changed its state."""
+        """Note that the partition has begun `state`."""
         ...
 
 
 class LoopHealth(Protocol):
-    """Knows from the loop's calls whether it still turns."""
+    """Knows from the loop's calls whether the loop still iterates."""
 
     def iterated(self, partitions: Iterable[Partition] | None, learning_s: float = 0.0) -> None:
-        """An iteration of the loop is over; `partitions` are those we own, None while the group has not said which.
+        """Note that an iteration is over; `partitions` are the worker's, None while the group has assigned none.
 
-        learning_s  for so long a thread has been busy with one batch, the longest of all
+        learning_s  seconds for which a thread has been busy with one batch, the longest of all threads
         """
         ...
 
     def leave(self) -> None:
-        """The loop ends. Signal handlers call this, too."""
+        """Note that the loop ends. Signal handlers call this, too."""
         ...
 
 
@@ -80,7 +80,7 @@ class Observer(Protocol):
     """Sees the records that a loop has learned."""
 
     def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
-        """A batch of the partition has been learned and sent; there is no record where an offset has none."""
+        """Take a batch of the partition that has been learned and sent; `records` is empty where an offset has none."""
         ...
 
 

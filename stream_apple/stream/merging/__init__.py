@@ -1,1 +1,1 @@
-"""Partitions that learn one model together: who waits, who merges, and what each goes on with."""
+"""Partitions that learn one model together: which wait, who merges, and with which model each goes on."""

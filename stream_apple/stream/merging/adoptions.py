@@ -1,7 +1,7 @@
-"""With what each partition has gone on behind the end of a round: records in the merges topic.
+"""Adoption records: the merges topic records with which model each partition went on behind the end of a round.
 
-Each is one msgpack map with the key group/adopted/partition, beside the messages of merged models
-(`merge_messages.py`).
+A record is one msgpack map with the key group/adopted/partition. Merged models are in the same topic
+(`snapshots/merge_messages.py`).
 """
 
 from typing import Literal, NamedTuple
@@ -27,12 +27,13 @@ FORMAT = 1
 
 
 class AdoptionRecord(NamedTuple):
-    """Says with what a partition goes on behind a boundary.
+    """Says with which model a partition goes on behind a boundary.
 
     at        the first offset that it had not learned
     state     ADOPTED or SKIPPED
     included  whether its contribution is in the merge
-    merged    where the merged model is, and `digest` its digest; None if skipped
+    merged    where the merged model is; None if skipped
+    digest    of the merged model; None if skipped
     model     digest of the partition's model as it goes on
     """
 
@@ -52,7 +53,7 @@ def adoption_key(group: str, partition: int) -> bytes:
 
 
 class _Adoption(Closed):
-    """Reads an adoption record as it is stored."""
+    """Checks an adoption record as it is stored."""
 
     v: int
     group: str
@@ -72,7 +73,7 @@ def encode_adoption(group: str, record: AdoptionRecord) -> bytes:
 
 
 def decode_adoption(group: str, value: bytes | None) -> AdoptionRecord:
-    """The record in a message; SnapshotError if it is none of this group, or damaged."""
+    """Return the record in a message; SnapshotError if it is of another group, of a newer format, or damaged."""
     try:
         content = unpacked_msgpack(value)
         version = of_kind(Versioned, content).v

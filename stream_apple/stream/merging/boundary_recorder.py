@@ -1,4 +1,4 @@
-"""What merging tells whoever counts it: the calls of a recorder, all on the loop's thread."""
+"""What merging reports to metrics: the calls of a recorder, all on the loop's thread."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -9,28 +9,31 @@ from stream_apple.stream.snapshots.merge_messages import MergeManifest
 
 
 class BoundaryRecorder(Protocol):
-    """Counts what becomes of boundaries."""
+    """Counts what becomes of partitions at the ends of rounds."""
 
     def merged(self, summary: MergeSummary) -> None:
-        """This worker's leader has merged, and it is committed."""
+        """Note that this worker has made a merge, and that it is committed."""
         ...
 
     def noted(self, partition: int, boundary: BoundaryNote | None) -> None:
-        """The partition has come to us, and this is its newest boundary by what is committed."""
+        """Note the newest committed boundary of a partition that has just been assigned; None: there is none."""
         ...
 
     def held(self, partition: int, number: int) -> None:
-        """The partition waits at the end of this round."""
+        """Note that the partition waits at the end of the round `number`."""
         ...
 
     def saw(self, merge: MergeManifest) -> None:
-        """A partition here has adopted this merge, whoever has made it."""
+        """Note that a partition of this worker has adopted this merge, whichever worker made it."""
         ...
 
     def went_on(self, partition: int, outcome: str, seconds: float) -> None:
-        """The partition goes on after so long: it has "adopted" a merge that it is in, "late" another, or "skipped"."""
+        """Note that the partition goes on after a wait of `seconds`.
+
+        outcome  "adopted": with a merge that it is in; "late": with a merge that it is not in; "skipped": without one
+        """
         ...
 
     def dropped(self, partitions: Iterable[int]) -> None:
-        """The worker does not own these partitions any more, or is to find them anew."""
+        """Note that the worker does not own these partitions any more, or recovers them anew."""
         ...

@@ -1,6 +1,6 @@
-"""Where all partitions of a group stand: what is noted of them beside their committed offsets.
+"""Where all partitions of a group stand, by the notes with their committed offsets.
 
-Of the partitions of this worker it is known without asking the broker, and what they contribute before it is committed.
+The partitions of this worker are known without asking the broker, and their contributions before they are committed.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,30 +13,33 @@ from stream_apple.stream.positions.lineage import Lineage, Provenance
 from stream_apple.stream.snapshots.merge_messages import RosterEntry
 
 ENDS_S = 1.0
-"""Between two looks at where logs end."""
-_ENDS = 8  # logs whose ends are asked for with such a look: each is a request
+"""Seconds between two times that the ends of logs are asked for."""
+_ENDS = 8  # logs whose ends are asked for at a time: each is a request
 
 
 class LocalPartitions(Protocol):
-    """The partitions of the leader's own worker: what is known of them need not be read again."""
+    """The partitions of the leader's own worker, whose state and models need not be read from the broker."""
 
     @property
     def commits(self) -> Mapping[int, Committed]:
-        """What this worker has committed, by partition, where that is newer than what it had found."""
+        """Return by partition what this worker has committed since the partition was assigned, if it has."""
         ...
 
     @property
     def lent(self) -> Mapping[int, Standing]:
-        """Where partitions stand whose contributions are models of this worker, and not committed yet."""
+        """Return where partitions stand whose contributions are in this worker's memory, and not committed yet."""
         ...
 
     def model(self, entry: RosterEntry) -> Mergeable | None:
-        """The partition's model, if it stands still at this contribution."""
+        """Return the partition's model, if it is in this worker and still at this contribution; else None."""
         ...
 
 
 class CommittedStandings:
-    """Knows where all partitions stand by what is committed of them, whoever owns them."""
+    """Knows where all partitions of the group stand, whichever workers own them.
+
+    partitions  how many there are; 0 before the broker has been asked
+    """
 
     def __init__(
         self, broker: Broker, provenance: Provenance, local: LocalPartitions, now: Callable[[], float]
@@ -57,7 +60,7 @@ class CommittedStandings:
         self.partitions = self._broker.partition_count(self._provenance.topics.examples)
 
     def look_at_ends(self) -> None:
-        """Ask where some of the logs end, each time others, if the last time is long ago."""
+        """Ask for the ends of the next few logs in turn, if it was last done at least ENDS_S ago."""
         if self._now() < self._next_ends:
             return
         self._next_ends = self._now() + ENDS_S
@@ -87,7 +90,7 @@ class CommittedStandings:
         return self._standings.get(number, Standing())
 
     def lineages(self, closed: ClosedRound) -> dict[int, Lineage]:
-        """Return for each partition whose contribution was written the lineage that it was made with."""
+        """Return the lineage of each contribution that was written, by partition."""
         return {
             entry.partition: self._provenance.lineage_at(entry.partition, self._lineages[entry.partition], entry.at)
             for entry in closed.roster
@@ -97,7 +100,7 @@ class CommittedStandings:
     def _read(self, number: int, committed: Committed) -> None:
         before = self._committed.get(number)
         if before is not None and before.metadata == committed.metadata:
-            # It has answered records, and no more: of many partitions, each does so twice a second.
+            # Only the offset has changed. That is the usual case, and it occurs twice a second for each partition.
             self._standings[number] = self._standings[number]._replace(offset=committed.offset)
             self._committed[number] = committed
             return

@@ -1,7 +1,7 @@
-"""The partitions of this worker as they go through the ends of rounds: who waits, and what is noted of each.
+"""The partitions of this worker as they go through the ends of rounds: which wait, and what is noted of each.
 
-Where each stands is its state (`partitions/partition.py`). What is noted with its committed offset is enough to begin
-again where it waited, or before the end of the round.
+The state of a partition (`partitions/partition.py`) says where it stands. After a crash the note with its committed
+offset is enough to begin again where it waited, or before the end of the round.
 """
 
 from typing import NamedTuple
@@ -21,11 +21,11 @@ _AFTER_COMMIT = {State.CONTRIBUTING: State.WAITING, State.PASSING: State.LIVE}
 
 
 class Adopted(NamedTuple):
-    """Holds what came of a model that has become a merged one.
+    """Holds the result of a partition's adopting a merged model.
 
-    record     its place of the merged model is missing if that has yet to be written
-    reference  None if the model was merged with its own once more
-    counts     of that second merge
+    record     to be written; `record.merged` is None as long as the merged model has not been written
+    reference  to the merged table, which the model has now; None if the model's own was merged with it once more
+    counts     of that second merge; None if there was none
     """
 
     record: AdoptionRecord
@@ -36,11 +36,11 @@ class Adopted(NamedTuple):
 class Follower:
     """Takes one partition of this worker from boundary to boundary.
 
-    since      seconds of a clock: since when it has stood at its boundary
+    since      seconds of the clock at which it came to its boundary
     digest     of its model there
-    record     what is to be recorded of the boundary that is behind it; None when that has been
-    reference  what is to be saved of its model behind the boundary, if its table is all that of the merged model
-    cut_off    whether the records behind its boundary are gone, so that it stands elsewhere by now
+    record     the adoption record that is still to be written of a boundary that it has passed; None: there is none
+    reference  the snapshot that is still to be written behind the boundary, if its table is the merged model's
+    cut_off    whether the log no longer has the records behind its boundary, so that it goes on further behind
     """
 
     def __init__(self, partition: Partition, now: float) -> None:
@@ -71,23 +71,23 @@ class Follower:
 
     @property
     def lends(self) -> bool:
-        """Whether a leader in this worker can have what it contributes, which is not committed yet, from its model."""
+        """Whether its contribution is not committed yet, but a leader in this worker can take it from its model."""
         return self.partition.state in (State.STOPPED, State.CONTRIBUTING) and not self.cut_off
 
     def defers(self, now: float, defer_s: float) -> bool:
-        """Whether it does so without writing it, which it need not for so long at first."""
+        """Whether it lends its model and need not write it yet, as it has stood there for less than `defer_s`."""
         return self.lends and self.partition.state is State.STOPPED and now - self.since < defer_s
 
     def stands_at(self, entry: RosterEntry) -> bool:
-        """Whether the model still is what it was when it contributed that."""
+        """Whether the model is still in the state that this contribution has."""
         state, held = self.partition.state, self.rounds.held
         still = state in (State.STOPPED, State.CONTRIBUTING, State.WAITING)
         return still and held is not None and (held.at, self.digest) == (entry.at, entry.digest)
 
     def arrive(self, now: float) -> bool:
-        """Look whether the model, if it has just been found, stands at a boundary, before it learns anything.
+        """Look, once its model has been found, whether that stands at a boundary; return whether it does.
 
-        GapError if what lies behind has been answered already.
+        Later calls return False. GapError if records behind the boundary have been answered already.
         """
         if self._arrived or self.partition.state in INCOMPLETE:
             return False
@@ -112,7 +112,7 @@ class Follower:
             )
 
     def stop(self, boundary: Boundary, now: float) -> None:
-        """The partition's model has come to a boundary."""
+        """Note that the partition's model has come to a boundary; GapError as of `arrive`."""
         self._check_unanswered(boundary)
         self._stand(State.STOPPED, now)
 
@@ -122,17 +122,18 @@ class Follower:
         self.digest = self.partition.model.digest_at_boundary()
 
     def begin_to_save(self, image: ModelImage) -> bool:
-        """This snapshot of its model has been begun; whether it goes on behind its boundary with that."""
+        """Note that this snapshot of its model has been begun; return whether the partition passes its boundary now."""
         if image.passed and self._next is not None and self._next.state is not BoundaryState.CONTRIBUTED:
-            # What follows its boundary was left out: no one else can tell, from this snapshot, that it has passed it.
+            # Records behind its boundary were left out. Who restores this snapshot sees only by the note's offset that
+            # it has passed the boundary.
             self._next = self._next._replace(at=image.at)
-        # It is whole, and of no earlier state.
+        # The snapshot is a whole one, and newer than what a reference would save.
         self.reference = None
         if self.partition.state is State.STOPPED:
             self.partition.enter(State.CONTRIBUTING)
             self._next = BoundaryNote(*self.boundary, BoundaryState.CONTRIBUTED)
         elif self.partition.state is State.ADOPTING:
-            # It was asked for before a thread began with that.
+            # The snapshot was asked for before a thread began to adopt.
             self._next = BoundaryNote(*self.boundary, BoundaryState.CONTRIBUTED)
         elif self.partition.state is State.ADOPTED:
             self._pass(BoundaryState.ADOPTED)
@@ -140,7 +141,7 @@ class Follower:
         return False
 
     def take(self, merged: MergedModel, settings: MergeSettings) -> Adopted:
-        """Make the merged model its own; on a thread that has its model to itself."""
+        """Make the merged model its own; call it on a thread, while nothing else uses the partition's model."""
         manifest, model = merged.manifest, self.partition.model
         boundary = self.boundary
         included = manifest.includes(self.partition.number, boundary.at)
@@ -161,9 +162,9 @@ class Follower:
         return Adopted(record, refer(model, digest) if included else None, counts)
 
     def taken(self, adopted: Adopted) -> bool:
-        """The merged model is the partition's own now; whether it goes on with that.
+        """Note that its model has adopted the merged model; return whether it goes on at once.
 
-        Else a snapshot is due, its table being no other's.
+        Otherwise a whole snapshot is due first, as its table is not the merged model's.
         """
         self.record, self.reference, _ = adopted
         self.partition.enter(State.ADOPTED)
@@ -193,21 +194,21 @@ class Follower:
         self.partition.enter(State.PASSING)
         record = self.record
         assert record is not None
-        # Where the model stands, which is further on if records that are gone from the log were left out here.
+        # The model stands further on than its boundary if records that are gone from the log were left out here.
         self._next = BoundaryNote(record.round, self.partition.model.next_offset, state)
 
     @property
     def note(self) -> MergeNote:
-        """What is to be noted beside its next offset, when all snapshots in the transaction are complete."""
+        """Return the note to commit with its next offset, when all snapshots in the transaction are complete."""
         return self._committed._replace(boundary=self._next)
 
     @property
     def due(self) -> bool:
-        """Whether `note` has to be committed, even if the offset is the same."""
+        """Whether `note` has to be committed even if the offset is the same."""
         return self._next != self._committed.boundary
 
     def has_committed(self, note: MergeNote) -> BoundaryNote | None:
-        """This has been noted; the part about the boundary, if that is new."""
+        """Take in that this note is committed; return its boundary if that has changed, else None."""
         changed = note.boundary != self._committed.boundary
         self._committed = note
         after = _AFTER_COMMIT.get(self.partition.state)

@@ -1,6 +1,6 @@
 """Reading the contributions to a round, a little in each iteration of the loop, in ascending partition number.
 
-A partition that this worker holds itself has its contribution in memory: its model, which stands still.
+The contribution of a partition of this worker is in memory: its model, which stands still.
 """
 
 import time
@@ -17,14 +17,14 @@ from stream_apple.stream.snapshots.merge_messages import RosterEntry
 from stream_apple.stream.snapshots.reader import SnapshotReader
 
 SILENCE_S = 10.0
-"""Without a further message. What is asked for is committed: it is there, or a newer snapshot has displaced it."""
+"""Seconds without a message after which a contribution counts as displaced by a newer snapshot: it is committed."""
 _AHEAD = 8  # contributions that are being fetched while one is read
 _MESSAGES = 8  # for a fetch; half a megabyte each
 _WAIT_S = 0.02
 
 
 class DisplacedError(Exception):
-    """A contribution can't be read any more. Never leaves the leader."""
+    """A contribution can't be read any more. The leader catches this itself."""
 
     def __init__(self, entry: RosterEntry, why: str) -> None:
         super().__init__(why)
@@ -33,7 +33,7 @@ class DisplacedError(Exception):
 
 @dataclass
 class _Contribution:
-    """Reads one contribution. `heard`: when its last message came."""
+    """Holds a contribution that is being read; `heard` is when its last message came, in seconds of the clock."""
 
     model: PartitionModel
     snapshot: SnapshotReader
@@ -44,9 +44,10 @@ class Gathering:
     """Reads the models that a closed round is merged of.
 
     lineages  partition -> lineage of its contribution
-    local     returns the model of a partition that is held here, at its contribution
+    local     returns the model of a partition of this worker, if it stands at its contribution
 
-    bytes   that have been read
+    began   when the round was closed, in seconds of the clock
+    bytes   read so far
     """
 
     def __init__(
@@ -73,10 +74,10 @@ class Gathering:
         self._current: _Contribution | None = None
 
     def read_on(self, until: float) -> Sequence[Mergeable] | None:
-        """Read on, until that time at most; all models, in the roster's order, or None if some are still to come.
+        """Read on, until that time at most; return all models in the roster's order, or None if some are to come.
 
-        Those of this worker are the models themselves: as long as they are used, their partitions must not go on.
-        DisplacedError if one can't be had.
+        Models of this worker are not copied, so their partitions must not go on as long as they are used.
+        DisplacedError if a contribution can't be read any more.
         """
         in_time, roster = True, self.closed.roster
         while len(models := self._models()) < len(roster):
@@ -97,7 +98,7 @@ class Gathering:
         return list(models.values())
 
     def _models(self) -> Mapping[int, Mergeable]:
-        """Return the models that need not be read, by partition, in the roster's order: they have been, or are here."""
+        """Return by partition, in the roster's order, the models that have been read or are in this worker."""
         found = {
             entry.partition: self._found.get(entry.partition) or self._local(entry) for entry in self.closed.roster
         }
@@ -121,7 +122,7 @@ class Gathering:
             snapshot = SnapshotReader(self._provenance, model, SnapshotPointer(*entry[1:]))
             self._current = _Contribution(model, snapshot, self._now())
         current, snapshot = self._current, self._current.snapshot
-        # Not more than are still to come: the client would wait for those.
+        # The client would wait for more messages than are still to come.
         records = log.fetch(min(_MESSAGES, snapshot.left), _WAIT_S)
         for record in records:
             if snapshot.left:

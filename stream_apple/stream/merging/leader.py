@@ -1,11 +1,10 @@
-"""Merging what the partitions of a group have contributed: the work of whoever owns partition 0.
+"""Merging the contributions of a group's partitions: the work of the worker that owns partition 0.
 
-In each iteration of the loop a little: look at what is noted of all partitions (`committed_standings.py`), which tells
-which rounds are open, and when one is closed (`open_rounds.py`); read the contributions to a closed round
-(`gathering.py`), but for those of partitions that this worker holds itself; and have a learning thread merge them. The
-merged model is then sent and committed by the loop, in one transaction with the offset of partition 0, beside which it
-is noted where the model is: so whoever is not the owner any more can't commit, and the next owner knows all that has
-been merged.
+It does a little in each iteration of the loop. It looks at the notes of all partitions (`committed_standings.py`),
+which tell which rounds are open and when one is closed (`open_rounds.py`); it reads the contributions to a closed round
+(`gathering.py`), except those of its own worker; and it has a learning thread merge them. The loop then sends and
+commits the merged model in one transaction with the offset of partition 0, whose note says where the model is. So a
+worker that has lost partition 0 can't commit a merge, and the next owner knows all that has been merged.
 """
 
 import math
@@ -32,10 +31,10 @@ from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.stream.snapshots.merge_messages import MergeManifest, encode_merge, merge_key
 
 POLL_S = 0.2
-"""Between two looks at what is noted of all partitions: so long a round may go unseen while partitions wait."""
+"""The longest time between two looks at the notes of all partitions, which may wait for that long."""
 LEAST_POLL_S = 0.02
 """The same when a round has just been opened."""
-_ITERATION_S = 0.05  # for an iteration of the loop: partitions wait meanwhile
+_ITERATION_S = 0.05  # for reading in an iteration of the loop: partitions wait meanwhile
 
 _log = structlog.get_logger()
 
@@ -44,10 +43,10 @@ Message = tuple[bytes, bytes]
 
 
 class MergeSummary(NamedTuple):
-    """Tells those who count what a merge was.
+    """Describes a merge for metrics and the log.
 
-    roster        partitions in it
-    excluded      partition that is not -> why, an `ExclusionReason`
+    roster        the partitions in it
+    excluded      each partition that is not in it -> why, an `ExclusionReason`
     seconds       from the round's closing to the commit
     lost_parents  nominees without enough votes, and parents that found no slot
     """
@@ -65,20 +64,20 @@ class MergeRecorder(Protocol):
     """Counts merges that are committed."""
 
     def merged(self, summary: MergeSummary) -> None:
-        """The leader has merged, and it is committed."""
+        """Note that a merge of the leader is committed."""
         ...
 
 
 def pause_s(waited: float, least: float, most: float) -> float:
-    """Seconds between two looks at what others do, of which one may be waited for since `waited` seconds.
+    """Return the seconds between two looks at what others do, when one has waited for `waited` seconds already.
 
-    A tenth of that: so looking adds little to any wait, and a long wait costs the broker little.
+    It is a tenth of these, within [least, most]: so looking adds little to a wait, and costs the broker little.
     """
     return min(max(waited / 10, least), most)
 
 
 class _MadeMerge(NamedTuple):
-    """Holds a merge that is made, and its messages when they have been made, too."""
+    """Holds a merge that is made, and its messages once they are encoded."""
 
     model: Mergeable
     manifest: MergeManifest
@@ -87,25 +86,21 @@ class _MadeMerge(NamedTuple):
     messages: Sequence[Message] = ()
 
     def encode(self, group: str) -> list[Message]:
-        """Return the messages."""
+        """Return the messages of the merged model."""
         values, number = encode_merge(group, self.manifest, self.model), self.manifest.round
         return [(merge_key(group, number, index), value) for index, value in enumerate(values)]
 
 
 class Leader:
-    """Merges what partitions contribute, while partition 0 is this worker's, and live.
+    """Merges the contributions of partitions, while partition 0 is this worker's and live.
 
     options    of the models
     new_model  makes a model that has learned nothing
-    run        has a learning thread make a call, and tells the second function its result on the loop's thread
+    run        has a learning thread make a call, and calls the second function with its result on the loop's thread
     metrics    told of merges
-    newest     where the newest merged model is, by the committed note of partition 0
-    local      partitions of the same worker
-    threads    that merge at once
-
-    newest  the same, by now
-    made    a merged model that partitions of this worker may go on with in the transaction that is to hold it
-    ready   the messages of that model, when they are there to be sent and committed with partition 0
+    newest     where the newest merged model is, by the committed note of partition 0; later merges change it
+    local      the partitions of the same worker
+    threads    how many merge at once
     """
 
     def __init__(
@@ -140,17 +135,17 @@ class Leader:
 
     @property
     def ready(self) -> Sequence[Message] | None:
-        """Return the messages of a merge that is to be sent and committed; None if there is none yet."""
+        """Return the messages of a merge that is to be sent and committed with partition 0; None: there are none."""
         return self._work.messages or None if isinstance(self._work, _MadeMerge) else None
 
     @property
     def made(self) -> MergedModel | None:
-        """Return the merged model that is to be committed; None if there is none."""
+        """Return a merged model that is to be committed; partitions of this worker may adopt it already. None: none."""
         work = self._work
         return MergedModel(None, work.manifest, work.model) if isinstance(work, _MadeMerge) else None
 
     def step(self) -> None:
-        """Do a little of what is to be done; SnapshotError if what has been merged can't be known."""
+        """Do a little of the leader's work; SnapshotError if the earlier merges can't be read."""
         if self._log.history is None:
             self._log.follow(self.newest)
             self._log.read_on()
@@ -166,21 +161,21 @@ class Leader:
 
     @property
     def next_look(self) -> float:
-        """Return when there is something to be done again, if it is not busy; seconds of the clock."""
+        """Return when the next look at the notes is due, if it is not busy; in seconds of the clock."""
         return self._next_look
 
     def borrows(self, partition: int) -> bool:
-        """Whether a thread reads this partition's model: it must not go on yet."""
+        """Whether a thread reads this partition's model, so that the partition must not go on yet."""
         return isinstance(self._work, _PlannedMerge) and any(
             each.partition == partition for each in self._work.closed.roster
         )
 
     def look_soon(self) -> None:
-        """Look at what is noted of all partitions in the next step: something has been, just now."""
+        """Look at the notes of all partitions in the next step, as one of them has just changed."""
         self._next_look = self._now()
 
     def committed(self, pointer: MergedPointer) -> MergedModel:
-        """The merge that was ready is committed, and noted beside partition 0; what its readers will find."""
+        """Note that the merge that was ready is committed, with its pointer beside partition 0; return it so."""
         outcome = self._work
         assert isinstance(outcome, _MadeMerge)
         self._work = self._encoding = None
@@ -212,7 +207,7 @@ class Leader:
         return MergedModel(pointer, manifest, outcome.model)
 
     def close(self) -> None:
-        """Lead no more, and close all readers that are open."""
+        """Drop all work, and close all readers that are open."""
         if isinstance(self._work, Gathering):
             self._work.close()
         self._work = self._encoding = None
@@ -276,7 +271,7 @@ class Leader:
         self._run(merging.make, done)
 
     def encode(self) -> None:
-        """Have the messages of a merge that is made be made, too; called after what partitions here wait for."""
+        """Have a thread encode the messages of a merge that is made; call it when nothing waits for the threads."""
         made = self._work
         if not isinstance(made, _MadeMerge) or made is self._encoding or made.messages:
             return
@@ -301,7 +296,7 @@ class _PlannedMerge(NamedTuple):
 
     def make(self) -> tuple[Mergeable, MergeManifest]:
         """Merge the models; return the merged one, and what is recorded of the merge."""
-        # Whoever waits for this does nothing else meanwhile.
+        # The partitions that wait for the merge learn nothing meanwhile, so it may use all threads.
         with ThreadPoolExecutor(self.threads, "merging") as pool:
             model, counts = merge(self.models, parents=self.parents, run=pool.map, parts=self.threads)
         number, partitions, roster, excluded = self.closed

@@ -1,7 +1,7 @@
 """Reading the merges topic while a worker runs: a little in each iteration of its loop.
 
-From where the newest merged model is, which stands beside the committed offset of partition 0, its manifest tells where
-those of earlier rounds are. Whoever waits for a round asks for it until there is an answer.
+The note with the committed offset of partition 0 says where the newest merged model is, and the manifest of that says
+where those of earlier rounds are. A partition that waits for a round has it asked for until there is an answer.
 """
 
 import time
@@ -21,22 +21,22 @@ from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.stream.snapshots.merge_messages import MergeDecoder, MergeManifest
 from stream_apple.stream.snapshots.merge_reading import MergeReading
 
-_ITERATION_S = 0.05  # for an iteration of the loop: other partitions wait meanwhile
+_ITERATION_S = 0.05  # for reading in an iteration of the loop: other partitions wait meanwhile
 
 _log = structlog.get_logger()
 
 
 class MergeLookup(Enum):
-    """Says what has come of asking for a round's merged model."""
+    """Says what is known of a round's merged model."""
 
-    UNKNOWN = auto()  # it is being found out, or read
+    UNKNOWN = auto()  # whether the round has been merged is being found out, or the model is being read
     ABSENT = auto()  # the round has not been merged
-    GONE = auto()  # it has been, and the model is not there any more
-    MERGED = auto()
+    GONE = auto()  # the round has been merged, but the topic no longer has the model
+    MERGED = auto()  # the model has been read
 
 
 class MergedModel(NamedTuple):
-    """Holds one merged model, and what is recorded of it. `pointer`: None before it has been written."""
+    """Holds one merged model and its manifest; `pointer` says where it is, and is None before it has been written."""
 
     pointer: MergedPointer | None
     manifest: MergeManifest
@@ -44,19 +44,19 @@ class MergedModel(NamedTuple):
 
 
 class MergeAnswer(NamedTuple):
-    """What has come of asking; `merged` is None unless there is a merged model."""
+    """Holds the answer to `MergeLog.ask`; `merged` is None unless `found` is MERGED."""
 
     found: MergeLookup
     merged: MergedModel | None = None
 
 
 class MergeLog:
-    """Reads the merges of a group, and knows those that it has read of.
+    """Reads the merges of a group, and knows where all of them are.
 
-    options  of its models
+    options  of the group's models
 
-    newest   where the newest merged model is, by what `follow` was told last
-    history  all merges, that one included; None until its manifest has been read
+    newest   where the newest merged model is, as far as this worker was told
+    history  all merges up to a newest one; None until a first manifest has been read
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class MergeLog:
         return self._model is not None or self._manifest is not None
 
     def follow(self, newest: MergedPointer | None) -> None:
-        """Take this for the newest merged model; None if there is none."""
+        """Take `newest` for where the newest merged model is; None if nothing has been merged."""
         if newest is None and self.history is None:
             self.history = MergeHistory()
         if newest is not None and newest != self.newest:
@@ -88,18 +88,18 @@ class MergeLog:
             self._manifest = self._close(self._manifest)
 
     def wrote(self, pointer: MergedPointer) -> None:
-        """A further merged model is there, of those who know all merges before it."""
+        """Note where a further merged model is, which was just written; all merges before it must be known."""
         assert self.history is not None
         self.newest = self._known_to = pointer
         self.history = self.history.add(pointer)
 
     def lend(self, merged: MergedModel) -> None:
-        """This one has just been made here, and is to be committed: whoever asks for its round need not wait."""
+        """Keep a model that has just been merged here, for who asks for its round before it is committed."""
         self._model = self._close(self._model)
         self._read = merged
 
     def hand_over(self, merged: MergedModel) -> None:
-        """This one has just been committed here: it is the newest, and need not be read."""
+        """Note that a model that was merged here is committed: it is the newest, and need not be read."""
         assert merged.pointer is not None
         self._manifest = self._close(self._manifest)
         self._model = self._close(self._model)
@@ -108,7 +108,10 @@ class MergeLog:
         self._read = merged
 
     def ask(self, number: int) -> MergeAnswer:
-        """The merged model of this round: ask again while it is unknown. It stays until another is asked for."""
+        """Return what is known of this round's merged model; ask again while that is UNKNOWN.
+
+        A model that has been read stays in memory until that of another round is asked for.
+        """
         if self._read is not None and self._read.manifest.round == number:
             return MergeAnswer(MergeLookup.MERGED, self._read)
         if self.history is None:
@@ -122,11 +125,11 @@ class MergeLog:
                 decoder = MergeDecoder(self._provenance.group, number, self._options)
                 self._model = MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
             return MergeAnswer(MergeLookup.UNKNOWN)
-        # What is not in a history that is not the newest may have been merged since.
+        # A round that an older history lacks may have been merged since.
         return MergeAnswer(MergeLookup.ABSENT if self._knows_all else MergeLookup.UNKNOWN)
 
     def read_on(self) -> None:
-        """Read for a moment; SnapshotError if a message is not what it has to be."""
+        """Read for a moment; SnapshotError if a message is not one of the merged model."""
         until = self._now() + _ITERATION_S
         if not self._knows_all:
             self._read_manifest(until)
@@ -134,7 +137,7 @@ class MergeLog:
             self._read_model(self._model, until)
 
     def drop(self) -> None:
-        """Forget everything, and close the reader."""
+        """Forget everything, and close the readers."""
         self._manifest = self._close(self._manifest)
         self._model = self._close(self._model)
         self._read, self.history, self.newest, self._known_to = None, None, None, None
@@ -157,7 +160,7 @@ class MergeLog:
             assert manifest is not None
             self.history = manifest.history.add(self.newest)
         except GapError as error:
-            # Nobody has merged for longer than the topic keeps: what was before is not there to be adopted.
+            # Nothing has been merged for longer than the topic's retention, so no earlier model can be adopted.
             _log.warning("merges_gone", round=self.newest.round, topic=self._provenance.topics.merges, error=str(error))
             self.history = MergeHistory((), ((0, self.newest.round),))
         self._known_to = self.newest
@@ -167,7 +170,7 @@ class MergeLog:
         try:
             done = reading.read_on(until)
         except GapError:
-            # As one that is not in the history any more: its partitions go on alone.
+            # Its partitions go on alone, as those of a round that the history no longer has.
             self._gone.add(reading.pointer.round)
             self._model = self._close(reading)
             return

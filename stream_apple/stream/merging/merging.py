@@ -1,7 +1,7 @@
-"""What the loop does about merging: all of it, for the partitions of one worker.
+"""All that the loop does about merging, for the partitions of one worker.
 
-Partitions that come to a boundary are held, contribute, and go on with the merged model (`followers.py`); whoever owns
-partition 0 makes it (`leader.py`). Nothing here commits: the loop does, when it is told that it is due.
+Partitions that come to a boundary are held, contribute, and go on with the merged model (`followers.py`), which the
+owner of partition 0 makes (`leader.py`). Nothing here commits: it tells the loop when a commit is due.
 """
 
 import math
@@ -33,11 +33,11 @@ from stream_apple.stream.snapshots.codec import Snapshot
 from stream_apple.stream.snapshots.merge_messages import RosterEntry, round_of
 
 POLL_S = 0.1
-"""Between two looks at what is noted beside partition 0, while partitions wait."""
+"""The longest time between two looks at the note of partition 0, while partitions wait."""
 LEAST_POLL_S = 0.02
 """The same when a partition has just begun to wait."""
 DEFER_S = 2.0
-"""So long a partition whose leader is in the same worker does not write what it contributes: the leader has it."""
+"""So long a partition does not write its contribution if the leader is in the same worker, and can use the model."""
 
 _log = structlog.get_logger()
 
@@ -46,9 +46,9 @@ class MergingContext(NamedTuple):
     """Holds what merging needs of a worker.
 
     options    of its models
-    new_model  makes one that has learned nothing
+    new_model  makes a model that has learned nothing
     recorder   is told what happens
-    threads    that merge at once
+    threads    how many merge at once
     """
 
     broker: Broker
@@ -61,34 +61,34 @@ class MergingContext(NamedTuple):
 
 
 class Merging(Protocol):
-    """What the loop calls as its partitions come, stop and go."""
+    """Merges partitions; the loop calls it as partitions are assigned, stop and leave."""
 
     @property
     def busy(self) -> bool:
-        """Whether partitions wait for what is done here, and not for records or for other workers."""
+        """Whether partitions wait for work that is done here, and not for records or for other workers."""
         ...
 
     @property
     def due_in_s(self) -> float:
-        """For so many seconds nothing is to be done here, if it is not busy and nothing comes."""
+        """Return for how many seconds there is nothing to do here, if it is not busy and nothing comes."""
         ...
 
     @property
     def unsaved(self) -> Collection[Partition]:
-        """Partitions whose snapshot others wait for, or the partition itself: who has waited longest first."""
+        """Return the partitions that need a snapshot to be merged or to go on; the longest wait comes first."""
         ...
 
     @property
     def unwritten(self) -> bool:
-        """Whether partitions have gone on in the open transaction, and with what is not in it yet: it has to wait."""
+        """Whether the open transaction lacks what partitions have gone on with in it, so that no commit may be made."""
         ...
 
     def write(self) -> None:
-        """Do the next bit of what is `unwritten`: there is more if threads, or the broker, have done theirs."""
+        """Send the part of what is `unwritten` that threads and the broker have made possible so far."""
         ...
 
     def iterate(self) -> bool:
-        """Do a little of what is to be done; whether a commit is due at once."""
+        """Do a little of the work of merging; return whether a commit is due at once."""
         ...
 
     def stopped(self, partition: Partition, boundary: Boundary) -> None:
@@ -104,27 +104,27 @@ class Merging(Protocol):
         ...
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
-        """Take note that a transaction is committed, with these offsets and what was to be noted with them."""
+        """Take note that a transaction is committed, with these offsets and their notes."""
         ...
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """Take these partitions for ours from now on, and no others."""
+        """Merge exactly these partitions from now on."""
         ...
 
     def drop(self) -> None:
-        """Forget all partitions: nothing is ours any more, or to be trusted."""
+        """Forget all partitions: they are no longer owned, or their models no longer to be trusted."""
         ...
 
 
 SaveReference: TypeAlias = Callable[[Partition, Snapshot], bool]
-"""Begins to write a partition's snapshot, unless another one of it is on its way; returns whether it has."""
+"""Begins to send a partition's snapshot, unless another one of it is being sent; returns whether it has begun."""
 
 MergingFactory: TypeAlias = Callable[[Callable[[], None], LearningScheduler, SaveReference], Merging]
-"""Makes it of what opens a transaction unless one is open, of what has threads work on models, and of who saves."""
+"""(begin, learning, save) -> a `Merging`; `begin` opens a transaction unless one is open."""
 
 
 class _Unmerged:
-    """Leaves each partition's model its own."""
+    """Merges nothing: each partition keeps a model of its own."""
 
     unsaved: Collection[Partition] = ()
     busy = False
@@ -161,18 +161,18 @@ def no_merging(
     learning: LearningScheduler,  # noqa: ARG001
     save: SaveReference,  # noqa: ARG001
 ) -> Merging:
-    """Leave each partition's model its own."""
+    """Return a `Merging` that merges nothing: each partition keeps a model of its own."""
     return _Unmerged()
 
 
 class MergedPartitions:
-    """The partitions of one worker at the ends of rounds, and the leader, if it is here; a `Merging`.
+    """The partitions of one worker at the ends of rounds, and the leader, if it is in this worker; a `Merging`.
 
     begin     opens a transaction unless one is open
     learning  has threads work on models
-    save      begins to write snapshots that refer to a merged model
+    save      begins to send snapshots that refer to a merged model
 
-    commits   what has been committed of each partition since it has come
+    commits   the newest commit of each partition since it was assigned
     """
 
     def __init__(
@@ -185,7 +185,8 @@ class MergedPartitions:
         self._learning = learning
         self._save = save
         self._settings = context.provenance.merging
-        # Who waits for longer than half of what is borne will have to be found by others, or go on alone.
+        # A partition that has waited for half of what is allowed must write its contribution, so that it can be merged
+        # by another leader, if partition 0 moves, before it goes on alone.
         self._defer_s = min(DEFER_S, self._settings.max_hold_s / 2)
         self._log = MergeLog(context.broker, context.provenance, context.options, context.now)
         self._followers: dict[int, Follower] = {}
@@ -195,10 +196,10 @@ class MergedPartitions:
         self._offsets: list[int] | None = None  # of the messages of a merged model that have been written
         self._poll_at = 0.0
         self.commits: dict[int, Committed] = {}
-        self._released: set[int] = set()  # not from inside a rebalance
+        self._released: set[int] = set()  # to be resumed in the next iteration: a rebalance may be going on now
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """Take these partitions for ours from now on, and no others."""
+        """Merge exactly these partitions from now on."""
         self.drop()
         now = self._context.now()
         self._followers = {partition.number: Follower(partition, now) for partition in partitions}
@@ -207,7 +208,7 @@ class MergedPartitions:
         self._welcome(now)
 
     def drop(self) -> None:
-        """Forget all partitions: nothing is ours any more, or to be trusted."""
+        """Forget all partitions: they are no longer owned, or their models no longer to be trusted."""
         if self._leader is not None:
             self._leader.close()
         self._leader, self._written, self._lent, self._offsets = None, None, None, None
@@ -219,14 +220,14 @@ class MergedPartitions:
 
     @property
     def busy(self) -> bool:
-        """Whether partitions wait for what is done here, and not for records or for other workers."""
+        """Whether partitions wait for work that is done here, and not for records or for other workers."""
         return (
             (self._leader is not None and self._leader.busy) or self._log.busy or bool(self._released) or self.unwritten
         )
 
     @property
     def due_in_s(self) -> float:
-        """For so many seconds nothing is to be done here, if it is not busy and nothing comes."""
+        """Return for how many seconds there is nothing to do here, if it is not busy and nothing comes."""
         now, followers = self._context.now(), self._followers.values()
         due = [self._poll_at] if any(follower.waiting for follower in followers) else []
         due += [follower.since + self._defer_s for follower in followers if self._defers(follower, now)]
@@ -236,7 +237,7 @@ class MergedPartitions:
 
     @property
     def unsaved(self) -> Collection[Partition]:
-        """Partitions whose snapshot others wait for, or the partition itself: who has waited longest first."""
+        """Return the partitions that need a snapshot to be merged or to go on; the longest wait comes first."""
         due, now = (State.STOPPED, State.ADOPTED), self._context.now()
         return [
             follower.partition
@@ -246,7 +247,7 @@ class MergedPartitions:
 
     @property
     def unwritten(self) -> bool:
-        """Whether partitions have gone on in the open transaction, and with what is not in it yet: it has to wait."""
+        """Whether the open transaction lacks what partitions have gone on with in it, so that no commit may be made."""
         on_its_way = self._offsets is not None and self._written is None
         if on_its_way or (self._lent is not None and self._adopting):
             return True
@@ -257,12 +258,12 @@ class MergedPartitions:
         return follower.record is not None and follower.partition.state is not State.ADOPTED
 
     def _defers(self, follower: Follower, now: float) -> bool:
-        """Whether a leader that is here, too, has what the partition contributes, which is not written yet."""
+        """Whether the partition need not write its contribution yet, as the leader is in this worker."""
         return 0 in self._followers and follower.defers(now, self._defer_s)
 
     @property
     def lent(self) -> Mapping[int, Standing]:
-        """Where partitions stand whose contributions are models of this worker, and not committed yet."""
+        """Return where partitions stand whose contributions are in this worker's memory, and not committed yet."""
         return {
             number: Standing(
                 offset=each.boundary.at,
@@ -277,16 +278,16 @@ class MergedPartitions:
         return sorted(self._followers.values(), key=lambda follower: follower.since)
 
     def model(self, entry: RosterEntry) -> Mergeable | None:
-        """The partition's model, if it is held here and stands still at this contribution."""
+        """Return the partition's model, if it is in this worker and still at this contribution; else None."""
         follower = self._followers.get(entry.partition)
         if follower is None or not follower.stands_at(entry):
             return None
         return mergeable_of(follower.partition.model.learner)
 
     def iterate(self) -> bool:
-        """Do a little of what is to be done; whether a commit is due at once.
+        """Do a little of the work of merging; return whether a commit is due at once.
 
-        SnapshotError, GapError if what was merged, or published, can't be known.
+        SnapshotError if an earlier merge can't be read; GapError if records behind a boundary were answered already.
         """
         now = self._context.now()
         self._welcome(now)
@@ -297,7 +298,7 @@ class MergedPartitions:
         self._lead()
         self._wait_on(now)
         self.write()
-        # Whoever else goes on with what is lent does so in the same transaction.
+        # Every partition of this worker that goes on with the lent model does so in the transaction that holds it.
         return self._written is not None and not self.unwritten
 
     @property
@@ -305,7 +306,7 @@ class MergedPartitions:
         return any(follower.partition.state is State.ADOPTING for follower in self._followers.values())
 
     def _move_gates(self) -> None:
-        """Have what has been lost delivered again when its partition is released, and none of it before."""
+        """Pause partitions whose records were dropped as they are held; resume those that may go on, from there."""
         for partition, lost in self._learning.take_losses():
             self._context.broker.pause(partition.number, lost)
         released, self._released = self._released, set()
@@ -318,13 +319,13 @@ class MergedPartitions:
         self._context.recorder.held(follower.partition.number, follower.boundary.round)
 
     def _welcome(self, now: float) -> None:
-        """Take note of models that have just been found."""
+        """Hold the partitions whose models have just been found, and stand at a boundary."""
         for follower in self._followers.values():
             if follower.arrive(now):
-                self._hold(follower, 0)  # it is paused
+                self._hold(follower, 0)  # the broker delivers nothing of it yet, so no room for records is needed
 
     def _wait_on(self, now: float) -> None:
-        """See whether those that wait have waited enough."""
+        """Let partitions that wait go on: with the merged model, or alone if they have waited for too long."""
         waiting = [
             follower
             for follower in self._in_turn()
@@ -345,7 +346,7 @@ class MergedPartitions:
     def _answer(self, waiting: Sequence[Follower]) -> None:
         """Let those go on whose round has an answer; one merged model is in memory at a time, the earliest first.
 
-        A round that is not merged yet holds up no other: a wrong clock may be all that is in it.
+        A round that is not merged yet holds up no other: it may be there only because a clock was wrong.
         """
         for number in sorted({follower.boundary.round for follower in waiting}):
             answer = self._log.ask(number)
@@ -366,7 +367,7 @@ class MergedPartitions:
         return None if merge is None else merge.merged
 
     def _take_if_written(self, follower: Follower, merged: MergedModel) -> None:
-        """Have the merged model taken over; before it has been written only by those whose table is its own then."""
+        """Have the merged model adopted; before it has been written, only by a partition whose table it will be."""
         if merged.pointer is not None or merged.manifest.includes(follower.partition.number, follower.boundary.at):
             self._take(follower, merged)
 
@@ -393,7 +394,7 @@ class MergedPartitions:
             round=record.round,
             offset=record.at,
             included=record.included,
-            roster_size=len(merged.manifest.roster),  # who they are is said once, when they are merged
+            roster_size=len(merged.manifest.roster),  # the event round_merged names them
             digest=record.model,
             lost_parents=0 if counts is None else counts.parents_lost + counts.parents_evicted,
             seconds=round(seconds, 3),
@@ -426,7 +427,7 @@ class MergedPartitions:
         self._context.broker.send(provenance.topics.merges, 0, key, encode_adoption(provenance.group, record), 0)
 
     def stopped(self, partition: Partition, boundary: Boundary) -> None:
-        """The partition's model has come to a boundary: nothing more is learned of it."""
+        """Take note that the partition's model has come to the end of a round; it learns nothing more for now."""
         follower = self._followers[partition.number]
         follower.stop(boundary, self._context.now())
         if self._leader is not None:
@@ -434,14 +435,14 @@ class MergedPartitions:
         self._hold(follower, len(self._followers))
 
     def saving(self, partition: Partition, image: ModelImage) -> None:
-        """This snapshot of the partition's model has been begun, in the open transaction."""
+        """Take note that this snapshot of the partition's model has been begun, in the open transaction; record it."""
         follower = self._followers.get(partition.number)
         if follower is not None and follower.begin_to_save(image):
             self._record(follower)
             self._released.add(partition.number)
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
-        """What the next transaction must commit, when all snapshots in it are complete."""
+        """Return what the next transaction must commit, when all snapshots in it are complete."""
         found = {}
         for partition in owned:
             follower = self._followers[partition.number]
@@ -452,13 +453,14 @@ class MergedPartitions:
         return found
 
     def _note(self, follower: Follower) -> MergeNote:
-        """Return what is to be noted beside the partition's next offset."""
+        """Return the note to commit with the partition's next offset."""
         if follower.partition.number == 0 and self._leader is not None:
             return follower.note._replace(merged=self._written or self._leader.newest)
         return follower.note
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
-        """A transaction has been, with these offsets and what was to be noted beside them."""
+        """Take note that a transaction is committed, with these offsets and their notes."""
+        # The notes are made again here: nothing that they depend on has changed since `progress`.
         for partition, committed in progress.items():
             follower = self._followers[partition.number]
             self.commits[partition.number] = committed
@@ -476,12 +478,12 @@ class MergedPartitions:
             self._log.hand_over(self._leader.committed(self._written))
             self._written, self._lent, self._offsets = None, None, None
         if any(self._followers[partition.number].waiting or partition.number == 0 for partition in progress):
-            self._poll_at = self._context.now()  # what has just been noted need not be found by waiting
+            self._poll_at = self._context.now()  # what has just been committed need not wait for the next poll
             if self._leader is not None:
                 self._leader.look_soon()
 
     def _lead(self) -> None:
-        """Merge what is to be merged, if partition 0 is here."""
+        """Do a little of the leader's work, if partition 0 is in this worker and answers records."""
         first = self._followers.get(0)
         if first is None or first.partition.state not in ANSWERING:
             return
@@ -494,7 +496,7 @@ class MergedPartitions:
             self._log.lend(made)
 
     def write(self) -> None:
-        """Send the merged model that is ready, and with what partitions have gone on, where that is known."""
+        """Send the merged model that is ready, and the adoption records of partitions that have gone on."""
         if self._leader is not None:
             self._leader.encode()
             if self._leader.ready is not None and self._written is None:
@@ -518,7 +520,7 @@ class MergedPartitions:
         self._record(follower)
 
     def _sent_to(self, messages: Sequence[Message]) -> MergedPointer | None:
-        """Send a merged model, unless it has been sent; return where it is, when the broker has all of it."""
+        """Send a merged model, unless it has been sent; return where it is once the broker has all of it, else None."""
         if self._offsets is None:
             self._begin()
             self._offsets = offsets = list[int]()

@@ -1,11 +1,11 @@
-"""When a round is merged, and who is in it: decided from what is noted of all partitions, and from time alone.
+"""When a round is merged, and which partitions are in it: only the notes of all partitions and time decide that.
 
-A partition that has reached the end of a round and contributed to it opens the round. It is closed when every other
-partition has contributed too, has passed it, or is idle; or when patience is over. Whoever is not in it then goes on
-with the merged model when it comes to the boundary itself.
+A partition that has reached the end of a round and contributed to it opens the round. The round is closed when every
+other partition has contributed too, has passed it, or is idle; or when patience is over. A partition that is not in the
+merge goes on with the merged model when it comes to the boundary itself.
 
-Patience does not close a round of a few, while more of the others are at work and have not come so far: their clocks
-are not to be believed, and what they merged now would be what all others find when they come there themselves.
+Patience does not close a round if fewer partitions have contributed than are still at work before its end: the clocks
+of those few are likely to be wrong, and all others would have to adopt their merge when they come to the boundary.
 """
 
 import math
@@ -23,7 +23,7 @@ class ExclusionReason(StrEnum):
     """Says why a partition is not in a merge."""
 
     IDLE = "idle"  # nothing of it had moved for a while when the round was opened
-    LATE = "late"  # patience was over
+    LATE = "late"  # it had not contributed when patience was over
     PASSED = "passed"  # it has been at a later boundary, or has gone on alone
     DISPLACED = "displaced"  # its contribution could not be read any more
 
@@ -31,7 +31,7 @@ class ExclusionReason(StrEnum):
 class Standing(NamedTuple):
     """Says what is known of a partition at one moment.
 
-    offset    committed; -1 if nothing is
+    offset    the committed one; -1 if nothing is committed
     end       of its log; -1 if that is not known
     boundary  the newest that it has reached, None before the first
     snapshot  the newest of its model
@@ -51,16 +51,21 @@ class Standing(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether it is held at a boundary: so it does not move, but is not idle."""
+        """Whether it is held at a boundary: it does not move then, but is not idle."""
         return self.boundary is not None and self.boundary.state is BoundaryState.CONTRIBUTED
 
     def passed(self, number: int) -> bool:
-        """Whether it won't contribute to this round any more."""
+        """Whether it has come to this round's end or a later one; without a contribution there it will make none."""
         return self.boundary is not None and self.boundary.round >= number
 
 
 class ClosedRound(NamedTuple):
-    """A round to be merged now: of those in it, and without the others. Both by partition."""
+    """A round to be merged now.
+
+    partitions  how many the group has
+    roster      the contributions in it, by partition
+    excluded    the partitions that are not in it, by partition
+    """
 
     round: int
     partitions: int
@@ -69,9 +74,11 @@ class ClosedRound(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Remembers where a partition stood, and since when; and when its offset moved last, if it was seen to.
+    """Remembers where a partition stood, and since when; times are seconds of the leader's clock.
 
-    place  its offset, the end of its log, and its newest boundary: who has just gone on from there is not idle
+    place   its offset, the end of its log, and its newest boundary: a partition that has just passed one is not idle
+    since   when it was first seen there
+    worked  when its offset was last seen to move; -inf: never
     """
 
     place: tuple[int, int, BoundaryNote | None]
@@ -80,11 +87,11 @@ class _Seen(NamedTuple):
 
 
 class OpenRounds:
-    """The rounds that wait for contributions, as one leader sees them: what was before it, it does not know.
+    """The rounds that wait for contributions, as one leader sees them; it knows nothing from before it led.
 
-    patience_s  so long an open round waits; infinite: until every partition has come to it
+    patience_s  how long an open round waits; infinite: until every partition has come to it
 
-    opened  round -> when it was opened, in seconds of the leader's clock
+    opened  round -> when this leader first saw it open, in seconds of its clock
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -96,11 +103,11 @@ class OpenRounds:
 
     @property
     def ends_matter(self) -> bool:
-        """Whether it is of interest where logs end: not if nobody is ever idle."""
+        """Whether the ends of logs are needed: with infinite patience they are not, as no partition counts as idle."""
         return self._patience_s < math.inf
 
     def observe(self, standings: Sequence[Standing], history: MergeHistory, now: float) -> list[int]:
-        """All partitions stand so now; which rounds have been opened by that."""
+        """Take in where all partitions stand now; return the rounds that this has opened."""
         self._standings = standings
         for number, standing in enumerate(standings):
             place, before = (standing.offset, standing.end, standing.boundary), self._seen.get(number)
@@ -127,7 +134,7 @@ class OpenRounds:
         return None
 
     def displaced(self, number: int, entry: RosterEntry) -> None:
-        """Take note that this contribution to an open round can't be had any more."""
+        """Note that this contribution to an open round can't be read any more."""
         self._displaced.add((number, entry))
 
     def _sort(self, number: int) -> tuple[list[RosterEntry], dict[int, ExclusionReason]]:
@@ -151,7 +158,10 @@ class OpenRounds:
         return roster, reasons
 
     def _few(self, number: int, roster: list[RosterEntry], reasons: Mapping[int, ExclusionReason]) -> bool:
-        """Whether more of the others than are in the roster have worked since the round was opened, or wait earlier."""
+        """Whether the roster is smaller than the number of late partitions that are at work.
+
+        Those have committed since the round was opened, or wait at the end of another open round.
+        """
         late = [partition for partition, reason in reasons.items() if reason is ExclusionReason.LATE]
         return len(roster) < sum(self._at_work(partition, self.opened[number]) for partition in late)
 

@@ -1,12 +1,13 @@
-"""Records that can't be used: what is written about them, and how that is read back.
+"""Dead letters of records that can't be used: how they are written, and how they are read back.
 
 The form of a dead letter is that of Kafka Streams (KIP-1034): key, value, timestamp and headers as they came, and
-headers that say why and where from. One that would be too large has the headers alone: the record itself is still in
-the examples topic.
+further headers that give the reason and the origin. A dead letter that would be too large has only the further headers:
+the record itself is still in the examples topic.
 
-Anyone may send a record with headers of these names, by ill will or because it was a dead letter before. They are
-renamed, so that each name stands there once: whether a reader takes the first of a name, as loops do, or the last, as
-dictionaries and Java's `lastHeader` do, it takes ours. The new names are shorter: renaming makes no message too large.
+Anyone may send a record with headers of these names, by ill will or because it was a dead letter before. The record's
+own are renamed, so that each name occurs once: a reader finds ours whether it takes the first header of a name, as
+loops do, or the last, as dictionaries and Java's `lastHeader` do. The new names are shorter, so renaming makes no
+message too large.
 """
 
 import re
@@ -20,12 +21,12 @@ from stream_apple.stream.log.ports import Header, Record
 from stream_apple.stream.positions.lineage import is_fingerprint
 
 PREFIX = "__stream_apple.errors."
-"""Of the headers that are added to a dead letter."""
+"""The names of the headers that are added to a dead letter begin with this."""
 
 RESERVED = "__stream_apple."
-"""What the names of our headers begin with; a record's own that begin so are renamed."""
+"""A record's own headers whose names begin with this are renamed."""
 RENAMED = "__from_record."
-"""What the names of those begin with then."""
+"""The names of renamed headers begin with this in place of RESERVED."""
 
 _ADDED = tuple(PREFIX + name for name in ("reason", "message", "topic", "partition", "offset", "model"))
 _REASON, _MESSAGE, _TOPIC, _PARTITION, _OFFSET, _MODEL = _ADDED
@@ -54,12 +55,12 @@ class DeadLetterMessage(NamedTuple):
 
 
 def header_list(record: Record) -> list[Header]:
-    """The record's headers in their order, in whichever form its client gives them; none if it can't give them."""
+    """Return the record's headers in their order, whatever form its client gives them in; none if it can't."""
     return _own_headers(record) or []
 
 
 def dead_letter(reject: Reject, topic: str, model: str, max_record_bytes: int) -> DeadLetterMessage:
-    """The record as it came, with reason and origin; or these alone, if that is larger than the limits allow."""
+    """Return the record as it came, with reason and origin; or only these, if that exceeds what the limits allow."""
     record = reject.record
     key, value, time_ms, own = record.key(), record.value(), record.timestamp()[1], _own_headers(record)
     reason = _reason_headers(reject, topic, model, readable=own is not None)
@@ -71,9 +72,10 @@ def dead_letter(reject: Reject, topic: str, model: str, max_record_bytes: int) -
 
 
 def _own_headers(record: Record) -> list[Header] | None:
-    """The record's headers; None if a name is not UTF-8. To be asked once: a second answer may end the process."""
-    # confluent-kafka gives a list with holes in it then, beside an error, and without one when it is asked again. Not
-    # by a call in Python: the interpreter, once it has optimised that, looks for no error, and dies of the holes.
+    """Return the record's headers; None if a name is not UTF-8. Call it once: a second call may end the process."""
+    # If a name is not UTF-8, confluent-kafka returns a list with null pointers and sets an error, which it no longer
+    # sets when asked again. `methodcaller` notices the error; a call in Python, once the interpreter has optimised it,
+    # does not, and the process crashes at the null pointers.
     try:
         headers = _HEADERS_OF(record) or []
     except (SystemError, UnicodeDecodeError):
@@ -98,9 +100,9 @@ def _reason_headers(reject: Reject, topic: str, model: str, *, readable: bool) -
 
 
 def present_form(headers: list[Header]) -> list[Header]:
-    """The headers of a dead letter as they are written now; before, the record's own kept their names."""
+    """Return the headers of a dead letter in today's form; in the older form the record's own kept their names."""
     if headers and headers[-1][0] == _OMITTED:
-        return headers  # there are none of the record's own
+        return headers  # the record's own are left out
     return [*_renamed(headers[: -len(_ADDED)]), *headers[-len(_ADDED) :]]
 
 
@@ -111,7 +113,7 @@ def _renamed(headers: Iterable[Header]) -> list[Header]:
 
 
 class DeadLetterOrigin(NamedTuple):
-    """What the headers of a dead letter say: why it is one, where its record is, and which model refused it."""
+    """Holds what the headers of a dead letter say: its reason, where its record is, and which model refused it."""
 
     reason: str
     message: str
@@ -122,9 +124,9 @@ class DeadLetterOrigin(NamedTuple):
 
 
 def dead_letter_origin(record: Record) -> DeadLetterOrigin | None:
-    """What we have added to a dead letter; None if that is not all there, and well-formed.
+    """Return what the added headers of a dead letter say; None if one of them is missing or malformed.
 
-    Of a name that is there more than once the last is ours: so it was before records' own headers were renamed.
+    Where a name occurs more than once, the last header is the added one: older versions renamed no header of a record.
     """
     told = {name: value for name, value in header_list(record) if name in _ADDED}
     try:

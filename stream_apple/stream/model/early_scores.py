@@ -1,15 +1,15 @@
-"""Scores of examples whose labels come later: what could be used is judged, and learned from, when the label is there.
+"""Scores of examples whose labels come later: the published score is judged, and learned from, when the label comes.
 
-An example without a label is scored and published. When a record of the same id has a label, the score that was
-published then is judged: its loss is the *loss when asked*. The labelled record is scored once more, just before it is
-learned; that is the *loss when learned*, the progressive loss, which the delay does not touch. A mixture learns from
-the scores of then whom to trust.
+An example without a label is scored and published. When a later record of the same id has a label, that early score is
+judged: its loss is the *loss when asked*. The labelled record is scored once more, just before it is learned; this
+gives the *loss when learned*, the progressive loss, which the delay does not change. A mixture learns from the early
+scores which predictor to trust.
 
-Ids are remembered by their hash, the newest so many; of an id that is asked for again, the newest score counts. Where
-more labels come for ids that are forgotten than for others, one id of two is remembered, then one of four, and so on up
-to MOST_STRIDE, by the hash, so that those that are judged are a fair sample. A mixture then learns from these alone: if
-it learned from all whose labels come soon, it would learn what is true of them. All of it is part of a partition's
-state, as later scores depend on it.
+The newest ids are remembered, up to a bound, by their hash; if an id is asked for again, its newest score counts. If
+more labels come for forgotten ids than for remembered ones, only one id of two is remembered, then one of four, and so
+on up to MOST_STRIDE, chosen by the hash, so that the judged ones are a fair sample. A mixture then learns from these
+only: examples whose labels come soon may differ from the others. All of this is part of a partition's state, as later
+scores depend on it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,22 +29,25 @@ from stream_apple.core.learner.state.weights import APPLE, LINEAR
 
 _PREFIX = "early_"
 _STATE = (f"{_PREFIX}keys", f"{_PREFIX}scores", f"{_PREFIX}sampling")
-_STRIDE, _FOUND, _MISSED, _EVICTED = range(4)  # of the sampling: one id of so many; since this is so, what labels found
+# Places in `_sampling`: one id of how many is remembered; and since that last changed, how many labels have found their
+# score, how many have not, and how many scores were forgotten.
+_STRIDE, _FOUND, _MISSED, _EVICTED = range(4)
 
 MOST_STRIDE = 64
-_ENOUGH = 100  # labels, to see whether most come too late
+"""At the least one id of so many is remembered."""
+_ENOUGH = 100  # labels after which it is judged whether most come too late
 _IN_UNITS = [number for number in range(EARLY) if number not in {EARLY_PUBLISHED, EARLY_LEARNED, EARLY_STRIDE}]
 _NOT_SAMPLED = (np.inf,) * EARLY
 
 
 class EarlyScores:
-    """What one partition's model has said about examples whose labels it has not seen yet.
+    """Keeps the scores that one partition's model has given to examples whose labels it has not seen yet.
 
     options  the learner's; scores of classes are not remembered
-    units    of the learner's labels, which scores are in while they wait
+    units    of the learner's labels: kept scores are in these units
 
-    asked      the losses of scores whose labels have come since
-    forgotten  ids that had to give way before a label came
+    asked      the losses of kept scores whose labels have come since
+    forgotten  how many ids were forgotten before a label came
     """
 
     def __init__(self, options: Options, units: LabelUnits) -> None:
@@ -68,25 +71,26 @@ class EarlyScores:
         return int(self.asked.examples[0])
 
     def wanted(self, labels: NDArray[np.float64]) -> bool:
-        """Whether scores of examples with these labels, NaN for none, have to be remembered, or may have been."""
+        """Whether rows with these labels, NaN for none, may need a score kept, or may belong to a kept one."""
         sampled = self._sampling.item(_STRIDE) > 1
         return self._most > 0 and (bool(self._pending) or sampled or bool(np.isnan(labels).any()))
 
     def portions(
         self, decoded: Decoded, start: int, stop: int, scores: Scores
     ) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
-        """Yield rows [first, last), in order together all of [start, stop), each to be learned before the next.
+        """Yield (first, last, early) for consecutive rows [first, last), which together are [start, stop).
 
-        With float32[n, EARLY], rows as the batch's, for `Learner.learn`, which writes to `scores`. No row with a label
-        is in one portion with the row of its id without: that one is to be scored first.
+        The caller has `Learner.learn` learn each portion, and write to `scores`, before it takes the next. `early` is
+        float32[rows of the batch, EARLY], the early scores of its rows, NaN where there is none; or `NO_EARLY`. A
+        labelled row is never in the portion in which the row of its id without a label is scored.
         """
         labels = decoded.batch.labels
         if not self.wanted(labels[start:stop]):
             yield start, stop, NO_EARLY
             return
         first = start
-        judged: dict[int, tuple[float, ...]] = {}  # row -> what was said of it
-        asked: dict[int, int] = {}  # key -> row, both of this portion
+        judged: dict[int, tuple[float, ...]] = {}  # row -> its early score
+        asked: dict[int, int] = {}  # key -> row without a label, of this portion
         for row, key in self._keys(decoded, start, stop).items():
             stride = self._sampling.item(_STRIDE)
             if key % stride:
@@ -113,17 +117,17 @@ class EarlyScores:
         self._settle(decoded, asked, judged, scores)
 
     def change_units(self, before: tuple[float, float]) -> None:
-        """Take the scores that wait, given in units of labels with this centre and width, to the learner's units."""
+        """Convert the kept scores from units of labels with the (centre, width) `before` to the learner's units."""
         if before == self._units.scale:
             return
         (old_centre, old_width), (centre, width) = before, self._units.scale
         for key, kept in self._pending.items():
             scores = np.array(kept)
             scores[_IN_UNITS] = (old_centre - centre + old_width * scores[_IN_UNITS]) / width
-            self._pending[key] = tuple(scores.astype(np.float32).tolist())  # as in snapshots
+            self._pending[key] = tuple(scores.astype(np.float32).tolist())  # snapshots have float32, too
 
     def end_epoch(self) -> None:
-        """Begin new sums of the epoch, as the learner does; where few ids are left, remember twice as many again."""
+        """Begin the sums of a new epoch, as the learner does; if few ids wait, double the share that is remembered."""
         self.asked.end_epoch()
         stride = self._sampling.item(_STRIDE)
         if stride > 1 and len(self._pending) < self._most // 4:
@@ -131,25 +135,25 @@ class EarlyScores:
 
     @property
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """Return what later scores depend on, by name, as read-only copies; nothing if no score is remembered."""
+        """Return by name, as read-only copies, what later scores depend on; nothing if that is as in a new model."""
         if not self._pending and self._sampling.tolist() == [1, 0, 0, 0]:
             return {}
         keys = np.fromiter(self._pending, np.uint64, len(self._pending))
         scores = np.array(list(self._pending.values()), np.float32).reshape(-1)
         arrays = (keys, scores, self._sampling.copy())
         for array in arrays:
-            array.flags.writeable = False  # a copy: who wrote to it would change nothing
+            array.flags.writeable = False  # it is a copy: writing to it would change nothing
         return dict(zip(_STATE, arrays, strict=True))
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:
-        """Return what is counted to be shown, by name, in memory of its own."""
+        """Return by name, in memory of its own, what is counted for display."""
         counted = {**self.asked.arrays(), **self.asked.observed()}
         found = {f"{_PREFIX}{name}": array.copy() for name, array in counted.items()}
         return found | {f"{_PREFIX}forgotten": np.array([self.forgotten])}
 
     def restore(self, sums: dict[str, NDArray[np.generic]]) -> None:
-        """Take what `state` returned out of `sums`, if it is there; ValueError if it is not such a state."""
+        """Remove from `sums` the arrays that `state` returned, and take them over; ValueError for other sizes."""
         given = [sums.pop(name) for name in _STATE if name in sums]
         if not given:
             return
@@ -163,7 +167,7 @@ class EarlyScores:
         self._sampling[:] = sampling.astype(np.int64)
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over what a snapshot has of what is shown, if it has all; ValueError for arrays of other sizes."""
+        """Take over what `observed` returned, if all of it is there; ValueError for another shape or dtype."""
         counted = {**self.asked.arrays(), **self.asked.observed()}
         if not {f"{_PREFIX}{name}" for name in (*counted, "forgotten")} <= observed.keys():
             return
@@ -175,7 +179,7 @@ class EarlyScores:
         self.forgotten = int(observed[f"{_PREFIX}forgotten"][0])
 
     def _keys(self, decoded: Decoded, start: int, stop: int) -> dict[int, int]:
-        """Return the hash of the id of each row that has one, ascending."""
+        """Return row -> hash of its id, for rows that have one, in ascending order of rows."""
         named = decoded.ids[start:stop, 1] > decoded.ids[start:stop, 0]
         rows = start + np.flatnonzero(named)
         bounds = decoded.ids[rows].tolist()
@@ -184,7 +188,7 @@ class EarlyScores:
         return dict(zip(rows.tolist(), hashed, strict=True))
 
     def _rows(self, early: Mapping[int, tuple[float, ...]], size: int) -> NDArray[np.float32]:
-        """Return these rows in an array of `size`, NaN elsewhere; of no rows if a mixture has nothing to learn."""
+        """Return float32[size, EARLY] with these rows, NaN elsewhere; NO_EARLY if a mixture has nothing to learn."""
         if not self._mixed or not early:
             return NO_EARLY
         found = np.full((size, EARLY), np.nan, np.float32)
@@ -192,17 +196,17 @@ class EarlyScores:
         return found
 
     def _early(self, scores: Scores, row: int) -> tuple[float, ...]:
-        """Return what is to be remembered of a row: where nothing is mixed, what there is to be judged."""
+        """Return the EARLY numbers to keep of a row: without a mixture only those that are judged, the others NaN."""
         if len(scores.early):
             kept = scores.early[row].copy()
-            kept[EARLY_PUBLISHED] = scores.predictions[row]  # in the labels' own unit, as it was published
+            kept[EARLY_PUBLISHED] = scores.predictions[row]  # in the unit of the label, as it was published
             return tuple(kept.tolist())
         found = np.full(EARLY, np.nan, np.float32)
         found[[LINEAR, APPLE, EARLY_PUBLISHED]] = scores.linear[row], scores.apple[row], scores.predictions[row]
         return tuple(found.tolist())
 
     def _forget(self) -> None:
-        """Let the oldest go that are too many."""
+        """Forget the oldest scores, as long as there are too many."""
         while len(self._pending) > self._most:
             del self._pending[next(iter(self._pending))]
             self.forgotten += 1
@@ -224,7 +228,7 @@ class EarlyScores:
         judged: Mapping[int, tuple[float, ...]],
         scores: Scores,
     ) -> None:
-        """Remember the scores of a portion that has been learned, and judge the early ones of its labelled rows."""
+        """Keep the scores of a portion that has been learned, and judge the early scores of its labelled rows."""
         for key, row in asked.items():
             if key in self._pending:
                 self._pending[key] = self._early(scores, row)

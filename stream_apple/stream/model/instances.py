@@ -1,4 +1,4 @@
-"""Examples that are asked about and not learned: decoded as the topic's records are, and scored."""
+"""Instances: examples that are scored on request and not learned, but decoded as the topic's records are."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.single_row import SingleRow
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 
-_ROOM = 128  # features for which there is place at first
+_ROOM = 128  # features for which a row has room at first
 
 
 class InstanceFault(NamedTuple):
@@ -30,7 +30,7 @@ class InstanceFault(NamedTuple):
 
 
 class BadInstancesError(Exception):
-    """Some of the instances can't be scored; `faults` has each of them, in their order."""
+    """Some of the instances can't be scored; `faults` names each of them, in the order of the request."""
 
     def __init__(self, faults: Sequence[InstanceFault]) -> None:
         super().__init__("; ".join(f"instance {fault.instance}: {fault.message}" for fault in faults))
@@ -38,9 +38,9 @@ class BadInstancesError(Exception):
 
 
 class InstanceReader:
-    """Reads instances as models of these settings read the records of their topic; for several threads at once.
+    """Reads instances as models of these settings read the records of their topic; several threads may use one.
 
-    classes  that labels may be, 0 if they are none
+    classes  how many classes labels may be of; 0 if labels are no classes
     """
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -49,7 +49,7 @@ class InstanceReader:
         self._limits = settings.limits
 
     def warm_up(self) -> None:
-        """Load all that reading takes."""
+        """Compile or load the kernels that reading needs."""
         self._decoder.warm_up()
 
     def read(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> Batch:
@@ -58,7 +58,7 @@ class InstanceReader:
         values  what would be the values of the records
         keys    of the records, by which users may be known
 
-        BadInstancesError if any of them can't be used. A label that one has is checked, and has no further effect.
+        BadInstancesError if any of them can't be used. The label of an instance is checked, and has no further effect.
         """
         decoded = self._decoder.decode(values)
         if len(decoded.rows) < len(values):
@@ -75,7 +75,7 @@ class InstanceReader:
         return batch._replace(users=users_of(keys)) if "users" in self._decoder.columns else batch
 
     def message(self, value: bytes) -> bytes | None:
-        """Return the message of the product's own that an instance is, or is read as."""
+        """Return the instance as a message in the product's own format, see `Decoder.message`."""
         return self._decoder.message(value)
 
     def _message(self, index: int, reason: int, places: NDArray[np.int64], values: Sequence[bytes]) -> str:
@@ -96,9 +96,9 @@ class InstanceScore(NamedTuple):
 
 
 class InstanceScorer:
-    """Scores by one model as `score` does, one instance alone at less cost: its kernels are called as `OneRow`'s are.
+    """Scores by one model as `score` does, but a single instance at less cost: it keeps the arguments of the kernels.
 
-    To be asked in turns of the model.
+    Call it only while no other thread uses the model.
     """
 
     def __init__(self, model: PartitionModel) -> None:
@@ -106,7 +106,7 @@ class InstanceScorer:
         self._row: SingleRow | None = None
 
     def score(self, batch: Batch) -> list[InstanceScore]:
-        """Return what the model says of each row; errors as of `score`."""
+        """Return what the model says of each row; it raises what `score` raises."""
         row = self._place(len(batch.keys)) if len(batch.labels) == 1 else None
         if row is None:
             return score(self.model, batch)
@@ -116,7 +116,7 @@ class InstanceScorer:
         return _told(self.model, row.scores)
 
     def _place(self, features: int) -> SingleRow | None:
-        """Return a place for one row; None if the model needs a batch."""
+        """Return a row with room for so many features; None if the model can score only batches."""
         learner, row = self.model.learner, self._row
         if row is None or row.generation != learner.generation or row.room < features:
             self._row = row = learner.single_row(max(_ROOM, 2 * features))
@@ -124,9 +124,9 @@ class InstanceScorer:
 
 
 def score(model: PartitionModel, batch: Batch) -> list[InstanceScore]:
-    """Return what the model says of each row; not a single bit of it changes.
+    """Return what the model says of each row; the model does not change by a single bit.
 
-    ModelError where a score is not finite.
+    ModelError if a score is not finite.
     """
     learner, size = model.learner, len(batch.labels)
     classes = learner.options.classes

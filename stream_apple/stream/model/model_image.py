@@ -1,4 +1,4 @@
-"""What of a partition's model is kept: its state at one moment."""
+"""The state of a partition's model at one moment, which snapshots keep."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,21 +12,22 @@ from stream_apple.stream.positions.lineage import Lineage
 
 
 class Ended(NamedTuple):
-    """The last epoch that has ended, -1 before the first end, and the learner's digest when it had grown, or ""."""
+    """The last epoch that has ended, -1 before the first end, and the learner's digest after it grew; "": not taken."""
 
     epoch: int = -1
     digest: str = ""
 
 
 class ModelImage(NamedTuple):
-    """Holds all that a partition's model has become.
+    """Holds the whole state of a partition's model.
 
     at        the first offset that it has not learned
     table     the learner's
     learned   the rest of the learner's state, by name
-    sums      all state by name, besides table and `ended`; the learner's is in it
-    observed  what was measured besides, on which nothing depends: the digest does not cover it
-    passed    whether it has gone on from the end of a round, and learned nothing since: beside the offset, not in here
+    sums      all state by name, besides `table` and `ended`; it includes `learned`
+    observed  measurements on which nothing depends: the digest does not cover them
+    passed    whether it has gone on from the end of a round, and learned nothing since; the note with the committed
+              offset keeps that, no snapshot does
     """
 
     at: int
@@ -49,7 +50,7 @@ class ModelImage(NamedTuple):
         )
 
     def digest(self, learner: str) -> str:
-        """32 hex digits over every bit that later outputs depend on; `learner` is the digest of the learner in it."""
+        """Return 32 hex digits over every bit that later outputs depend on; `learner` is the learner's own digest."""
         state = xxhash.xxh3_128(f"{self.at} {self.lineage.model} {learner}".encode())
         for array in self.sums.values():
             state.update(array.view(np.uint8).data)

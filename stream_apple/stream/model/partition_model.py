@@ -1,10 +1,10 @@
 """One partition's model, and what happens to a batch of its records: triage, learn, encode.
 
     records   -> Triage             examples with their epochs, and rejects with their reasons
-    examples  -> Learner            in runs of one epoch; a new epoch lets the model grow before its first is scored
+    examples  -> Learner            in runs of one epoch; the model grows before the first example of a new epoch
     scores    -> PredictionEncoder
 
-The result is a function of the sequence of records alone, however it is cut into calls. Nothing here knows
+The result is a function of the sequence of records alone, however it is divided into calls. Nothing here knows
 Kafka: a record is anything with the methods of `ports.Record`.
 """
 
@@ -49,11 +49,11 @@ class ModelSettings(NamedTuple):
     """Holds all that the result depends on besides the records.
 
     merge_every  epochs of a round, 0 if nothing is merged
-    start        what every model starts from; None: from nothing
-    mapping      which fields of a record are what; None: records are messages of the product's own
-    schemas      of a registry, for records that are framed; with one, all are read by a mapping
-    predictions  how they are written
-    each_digest  whether every epoch's end has a digest; else, as in a replay, the last one of a batch alone
+    start        the model that every model starts from; None: it starts from nothing
+    mapping      says which fields of a record are what; None: records are messages in the product's own format
+    schemas      of a registry, for records that are framed; if there are any, all records are read by a mapping
+    predictions  the format in which they are written
+    each_digest  whether every end of an epoch has a digest; else, as in a replay, only the last end of a batch has one
     """
 
     options: Options
@@ -69,7 +69,7 @@ class ModelSettings(NamedTuple):
     each_digest: bool = True
 
     def decoder(self) -> Decoder:
-        """Return a decoder of what such models learn from."""
+        """Return a decoder of the records that such models learn from."""
         own = self.mapping is None and self.schemas is None
         reader = None if own else MappedReader(self.mapping or OWN_MESSAGE, self.schemas)
         return Decoder(self.limits, self.options.wanted_columns(), reader)
@@ -78,8 +78,8 @@ class ModelSettings(NamedTuple):
 class EpochEnd(NamedTuple):
     """An epoch that ended before the record at `offset` was scored.
 
-    growth  its census may be empty if another epoch has ended in the same batch, and nobody waits for outputs
-    digest  of the learner, grown; "" then
+    growth  how the model grew; in a replay its census may be empty if a later epoch ended in the same batch
+    digest  of the learner after it grew; in a replay it may be "" for the same reason
     """
 
     epoch: int
@@ -90,18 +90,21 @@ class EpochEnd(NamedTuple):
 
 
 class BatchResult(NamedTuple):
-    """What is to be published of a batch, and how many records went which way.
+    """Holds what is to be published of a batch, and counts what became of its records.
 
     predictions  one message for each example from `publish_from` on
     examples     the record that each prediction belongs to
     timestamps   of those records, milliseconds since 1970
     rejects      in record order, from `publish_from` on
     ends         epochs that ended inside the batch
-    next_offset  the first record behind the batch
+    learned      labelled examples from `publish_from` on
+    unlabelled   examples without a label from `publish_from` on
+    replayed     records before `publish_from`
+    next_offset  the first offset after the batch
     seconds      that each step took
-    lineage      of the model from this batch on, if it has changed; its outputs carry it
-    boundary     at which the model has stopped, having ended the epoch: further records are behind it
-    left_out     features of the examples that could not be read
+    lineage      of the model from this batch on, if it has changed; the batch's outputs name it
+    boundary     the end of the round at which the model has stopped, having ended its epoch; None: it has not stopped
+    left_out     how many features of the examples, from `publish_from` on, could not be read
     """
 
     predictions: list[bytes]
@@ -120,19 +123,20 @@ class BatchResult(NamedTuple):
 
 
 Look = Callable[[Batch, int, int], None]
-"""(batch, start, stop): is shown the rows that a model scores and learns next."""
+"""Called with (batch, start, stop): the rows that a model scores and learns next."""
 
 
 class PartitionModel:
     """The whole state of one input partition, and the only code that changes it.
 
-    lineage       where the model begins; `next_offset` starts there
+    lineage       says where the model begins and what it leaves out; a new model's `next_offset` is its start
+    next_offset   the first offset that the model has not learned
     publish_from  records before this offset are learned and give no output: their outputs are committed already
-    ended         the last epoch that has ended; replaced whole, for those who look from other threads
+    ended         the last epoch that has ended; replaced as a whole, as other threads read it
     skips         records that are not to be learned, in their order
     early         the scores whose labels come later
-    attachments   what others keep with its snapshots, by name: no digest covers it, and nothing here reads it; replaced
-                  whole, by any thread
+    attachments   arrays that other modules keep with its snapshots, by name: no digest covers them, and nothing here
+                  reads them; any thread may replace the mapping as a whole
     """
 
     def __init__(self, topic: str, partition: int, lineage: Lineage, settings: ModelSettings, decoder: Decoder) -> None:
@@ -167,12 +171,12 @@ class PartitionModel:
 
     @property
     def rounds(self) -> Rounds | None:
-        """Return the rounds at whose ends it stops for others; None if it never does."""
+        """Return the rounds at whose ends the model stops to be merged; None if it never does."""
         return self._triage.rounds
 
     @property
     def held(self) -> Boundary | None:
-        """The boundary at which it waits for others; it learns nothing until it is told to go on."""
+        """Return the boundary at which the model waits to be merged, and learns nothing; None if it does not wait."""
         return None if self._triage.rounds is None else self._triage.rounds.held
 
     @property
@@ -187,7 +191,7 @@ class PartitionModel:
 
     @property
     def sums(self) -> dict[str, NDArray[np.generic]]:
-        """All state by name, besides the table and `ended`: the arrays themselves, or read-only copies."""
+        """Return all state by name, besides the table and `ended`: the arrays themselves, or read-only copies."""
         return {
             **self.learner.sums,
             "clock": self.clock.state,
@@ -197,10 +201,9 @@ class PartitionModel:
         }
 
     def begin(self) -> Self:
-        """Stand before the first record: with all that is adopted of what models start from, if they do.
+        """Adopt the model that all start from, if there is one, before the first record; return this model.
 
-        Called once of a model that no snapshot is written into; counts, losses and the clock begin anew. Returns the
-        model itself.
+        Call it once, of a model that is not restored from a snapshot. Counts, losses and the clock begin anew.
         """
         if self._start is not None:
             self.adopt(self._start, included=True, roster_size=1)
@@ -210,14 +213,14 @@ class PartitionModel:
     def adopt(
         self, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
     ) -> MergeCounts | None:
-        """Let the learner become the merged model, see `core/learner/merging/merge:adopt`."""
+        """Make the merged model the learner's own, see `core/learner/merging/merge:adopt`."""
         before = self.learner.units.scale
         counts = adopt(self.learner, merged, included=included, roster_size=roster_size, parents=parents)
         self.early.change_units(before)
         return counts
 
     def restore(self, next_offset: int, ended: Ended, sums: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the state at `next_offset`, when the learner's table has been written.
+        """Take over the state at `next_offset`; the caller has already written the learner's table.
 
         ValueError if `sums` are not those of such a model.
         """
@@ -235,9 +238,9 @@ class PartitionModel:
         self._start = None
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over, after `restore`, what an older model has counted to be shown, and what was kept with it.
+        """Take over, after `restore`, what a snapshot has besides the state: counts for display, and attachments.
 
-        ValueError for an array of another type or size than the learner's.
+        ValueError for an array of another dtype or shape than the learner's.
         """
         self.learner.restore_observed(observed)
         self.early.restore_observed(observed)
@@ -256,7 +259,7 @@ class PartitionModel:
         self._encoder = PredictionEncoder(self.topic, self.partition, lineage.model)
 
     def image(self) -> ModelImage:
-        """Return its state now, by reference: it changes as the model learns on."""
+        """Return the model's present state by reference: its arrays change as the model learns on."""
         learner = self.learner
         attached = {_ATTACHED + name: array for name, array in self.attachments.items()}
         observed = {**learner.observed, **self.early.observed, **attached}
@@ -266,7 +269,7 @@ class PartitionModel:
         )
 
     def copied_image(self) -> ModelImage:
-        """Return its state now, in memory of its own: for those who need it while the model learns on."""
+        """Return the model's present state in memory of its own, which stays as it is while the model learns on."""
         return self.image().copy()
 
     def digest(self) -> str:
@@ -274,13 +277,14 @@ class PartitionModel:
         return self.image().digest(self.learner.digest())
 
     def digest_at_boundary(self) -> str:
-        """Return the same of a model that waits at the end of a round: its table was read when its epoch ended."""
+        """Return `digest` of a model that waits at the end of a round, whose table was read when its epoch ended."""
         return self.image().digest(self.ended.digest or self.learner.digest())
 
     def process_in_turn(self, records: list[Record]) -> Iterator[tuple[list[Record], BatchResult]]:
-        """Learn the next records, in order, but those that are to be skipped, and those behind a boundary.
+        """Learn the next records, in order, except those that are to be skipped and those behind a boundary.
 
-        Each part with its result, so that all outputs of a result are of one lineage; errors as of `process`.
+        Yield parts of the records, each with its result; all outputs of one result are of one lineage. It raises what
+        `process` raises.
         """
         while self.skips and records and records[-1].offset() >= self.skips[0].offset and self.held is None:
             offset, lineage = self.skips[0]
@@ -298,18 +302,18 @@ class PartitionModel:
             yield self._up_to_boundary(records)
 
     def stops_before(self, record: Record) -> bool:
-        """Whether it would come to a boundary before this record, were it the next; it learns nothing of it."""
+        """Whether the model would stop at a boundary before this record, if it came next; the model does not change."""
         return self.held is None and self._triage.is_behind(record)
 
     def _up_to_boundary(self, records: list[Record]) -> tuple[list[Record], BatchResult]:
-        """Learn the records up to a boundary; return those that were learned, and the result."""
+        """Learn the records up to a boundary; return the learned records and the result."""
         result = self.process(records)
         if result.boundary is not None:
             records = [record for record in records if record.offset() < result.next_offset]
         return records, result
 
     def _skip(self, records: list[Record]) -> BatchResult:
-        """Return the result of leaving out this record; of nothing, if that offset has no record."""
+        """Return the result of leaving out these records: one, or none if the offset to be skipped has none."""
         message = explain(Reason.SKIPPED, -1, None, self.limits)
         rejects = [Reject(each, Reason.SKIPPED, message) for each in records if each.offset() >= self.publish_from]
         if records:
@@ -320,9 +324,10 @@ class PartitionModel:
     def process(self, records: Sequence[Record], look: Look | None = None) -> BatchResult:
         """Learn the next records of the partition, in order, up to a boundary.
 
-        look  is called before each run of rows; the model is then as it is when it scores the first of them
+        look  is called before each run of rows, while the model is as it will be when it scores the first of them
 
-        ModelError, TooManyRejectsError name the offset; the model is then of no more use.
+        ModelError if a score is not finite, TooManyRejectsError if too many records can't be used. Both name the
+        offset, and the model can't be used after them.
         """
         assert self._start is None, "neither begun nor restored"
         budget = TimeBudget(Step)
@@ -331,7 +336,7 @@ class PartitionModel:
         triaged = self._triage.sort(records, self.next_offset, self.publish_from)
         lap(Step.DECODE)
         if self.rounds is not None and self.rounds.passed and len(triaged.epochs):
-            # It has ended the epoch before, at the boundary that lies between.
+            # The earlier epoch ended at the boundary that the model has just passed.
             epoch, self.rounds.passed = int(triaged.epochs[0]), False
         every = self.learner.options.classes if self._predictions.probabilities == "all" else 0
         early = self.learner.options.mixed and self.early.wanted(triaged.decoded.batch.labels)
@@ -343,7 +348,7 @@ class PartitionModel:
             (start for start, _ in runs if start and triaged.epochs[start - 1] < triaged.epochs[start]), default=0
         )
         for start, stop in runs:
-            # Where the number falls, the clock was put back: nothing has ended.
+            # The number falls where the partition's clock was set back: then no epoch has ended.
             if -1 < epoch < triaged.epochs[start]:
                 offset = int(triaged.offsets[start])
                 digested = start >= last_end or (self._each_digest and offset >= self.publish_from)
@@ -406,8 +411,8 @@ class PartitionModel:
     def _end_epoch(self, epoch: int, offset: int, *, digested: bool = True) -> EpochEnd:
         """Let the model grow before the example at `offset` is scored.
 
-        A digest reads the whole table, and so does a census: a replay's ends of epochs are taken without, but for the
-        last of a batch.
+        A digest and a census each read the whole table, so in a replay only the last end of an epoch in a batch has
+        them.
         """
         growth = self.learner.end_epoch(nominate=self.rounds is not None, counted=digested)
         self.early.end_epoch()

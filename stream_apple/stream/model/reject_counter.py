@@ -1,4 +1,4 @@
-"""When there are too many records that can't be used to go on: then it is the producer that is broken."""
+"""Decides when so many records can't be used that the worker must stop: the producer is then likely to be broken."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 WINDOW = 10_000
-"""The share of rejects is that of so many records, the newest ones."""
+"""The share of rejects is taken of so many records, the newest ones."""
 WINDOW_START = 1_000
-"""Before so many records there is no share: a topic may begin with a few bad ones."""
+"""Before so many records the share is not judged: a topic may begin with a few bad ones."""
 
 
 class RejectLimits(NamedTuple):
-    """More than `max_consecutive` in a row, or more than `max_share` of the window, is too many."""
+    """More than `max_consecutive` rejects in a row, or more than the share `max_share` of the window, are too many."""
 
     max_consecutive: int
     max_share: float
@@ -24,7 +24,7 @@ class RejectCounter:
     recent  bool[<= WINDOW], the newest records in order, True = rejected
     run     how many rejects the sequence ends with
 
-    Both are state of the model: what a restored one decides must not differ.
+    Both are part of the model's state: a restored model must decide as the original.
     """
 
     def __init__(self, limits: RejectLimits) -> None:
@@ -33,13 +33,13 @@ class RejectCounter:
         self.run = 0
 
     def observe(self, rejected: NDArray[np.bool_], judged_from: int = 0) -> tuple[int, str] | None:
-        """Take in the next records; (index, explanation) of the first that makes it too many, else None.
+        """Count the next records; return (index, explanation) of the first at which rejects are too many, else None.
 
-        Records before index `judged_from` are counted and not judged: they were accepted in an earlier life.
+        Records before index `judged_from` are counted and not judged: they were accepted before a recovery.
         """
         history = np.concatenate((self.recent, rejected))
         if len(rejected) and not history.any():
-            # What it nearly always is: the share is 0, and there is no run.
+            # This is nearly always so: the share is 0, and there is no run.
             self.recent, self.run = history[-WINDOW:], 0
             return None
         rows = np.arange(len(rejected))

@@ -1,6 +1,6 @@
-"""Which round an epoch is in, and where a partition's model has to stop for others.
+"""Which round an epoch is in, and where a partition's model has to stop to be merged.
 
-A boundary is where the first accepted record of a later round comes, by the partition's own clock. The model ends its
+A boundary lies before the first accepted record of a later round, by the partition's own clock. The model ends its
 epoch there, and is held: it learns nothing before it is told to go on.
 """
 
@@ -13,9 +13,9 @@ from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 
 
 class Boundary(NamedTuple):
-    """Marks the end of a round, in a partition.
+    """Marks the end of a round in a partition.
 
-    round  that has ended
+    round  the one that has ended
     at     the first offset that the model has not learned
     """
 
@@ -24,13 +24,13 @@ class Boundary(NamedTuple):
 
 
 class Rounds:
-    """Tells a model where it has to stop for others.
+    """Tells a model where it has to stop to be merged.
 
     every        epochs of a round
 
     held         the boundary that the model stands at, waiting; None while it goes on
-    passed       whether the model stands at a boundary that is behind it: the next record ends no epoch
-    uncommitted  whether it has gone on, and nobody would know if it were lost now
+    passed       whether the model stands at a boundary and has been told to go on: the next record ends no epoch
+    uncommitted  whether it has been told to go on, and that is not committed yet
     """
 
     def __init__(self, every: int) -> None:
@@ -40,10 +40,10 @@ class Rounds:
         self.uncommitted = False
 
     def first_behind(self, epoch: int, epochs: NDArray[np.int64]) -> int:
-        """Which of the next examples is the first behind a boundary; how many they are, if none is.
+        """Return the index of the first of the next examples that is behind a boundary; n if none is.
 
-        epoch   before the first of them, -1 if there was none
-        epochs  int64[n], of each
+        epoch   the epoch before the first of them, -1 if there was none
+        epochs  int64[n], the epoch of each
         """
         if not len(epochs):
             return 0
@@ -55,24 +55,24 @@ class Rounds:
         return int(found[0]) if len(found) else len(epochs)
 
     def stop(self, epoch: int, at: int) -> Boundary:
-        """The model stops at `at`, the round of `epoch` being over."""
+        """Hold the model at offset `at`, as the round of `epoch` is over; return the boundary."""
         self.held, self.passed = Boundary(epoch // self.every, at), False
         return self.held
 
     def restore(self, note: BoundaryNote | None, next_offset: int) -> None:
-        """The model is that of a snapshot, at `next_offset`, beside which this was noted."""
+        """Take over the note that was committed for a model that is restored at `next_offset`."""
         if note is not None and note.at == next_offset:
             waits = note.state is BoundaryState.CONTRIBUTED
             self.held = Boundary(note.round, note.at) if waits else None
             self.passed = not waits
 
     def agrees_with(self, note: BoundaryNote | None) -> bool:
-        """Whether a model that was kept is one beside which this may have been noted."""
+        """Whether `note`, which is committed, may be about the model as it stands here."""
         if self.uncommitted:
             return False
         waits = note is not None and note.state is BoundaryState.CONTRIBUTED
         return not waits or (note is not None and self.held == Boundary(note.round, note.at))
 
     def go_on(self) -> None:
-        """The model has what there is to have, and goes on behind the boundary, when that is committed."""
+        """Let the model go on behind the boundary; that holds once it is committed."""
         self.held, self.passed, self.uncommitted = None, True, True

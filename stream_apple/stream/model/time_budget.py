@@ -38,7 +38,7 @@ class TimeBudget(Generic[_Kind]):
         self._last = time.perf_counter()
 
     def lap(self, phase: _Kind) -> float:
-        """Book the time since the last call on `phase`; returns the seconds booked."""
+        """Add the time since the last call to `phase`; return it, in seconds."""
         now = time.perf_counter()
         spent = now - self._last
         self.seconds[phase] += spent

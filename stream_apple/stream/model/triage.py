@@ -2,9 +2,9 @@
 
     values      -> Decoder      rows of a batch, and a reason for each record that is not one
     timestamps  -> EpochClock   the epoch that each row is learned in, or another reason
-    both        -> RejectCounter   whether so many are bad that a person should look
+    both        -> RejectCounter   whether so many are rejected that the worker must stop
 
-Whoever learns the examples need not know of the others: every array of the result is about the examples alone.
+Every array of the result is about the examples alone, so who learns them need not know of the rejects.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,22 +26,22 @@ from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.reject_counter import RejectCounter, RejectLimits
 from stream_apple.stream.model.rounds import Rounds
 
-_NO_TIMESTAMP = 0  # the type of a timestamp that is not there, as in confluent_kafka
+_NO_TIMESTAMP = 0  # the type of a missing timestamp, as in confluent_kafka
 
 
 class Triaged(NamedTuple):
-    """What became of a batch of records: m examples, in the order of their offsets, and the rejects.
+    """Holds what became of a batch of records: m examples, in the order of their offsets, and the rejects.
 
     decoded     the examples, m rows
     records     the m records that they came from
     offsets     int64[m]
     timestamps  int64[m], of the records, milliseconds since 1970
     epochs      int64[m], the epoch that each is learned in; one has ended where the number rises
-    published   how many of the m come first whose outputs are committed already
+    published   how many of the m, which are the first ones, have committed outputs already
     rejects     of records whose outputs are not committed yet, in the order of their offsets
     replayed    records, examples or not, whose outputs are committed already
-    behind      the offset of the first example behind a boundary, if one is among the records; then all of this is
-                about those before it, as if the others had not been there
+    behind      the offset of the first example behind a boundary, if there is one among the records; then all of this
+                is about the records before it only
     """
 
     decoded: Decoded
@@ -55,13 +55,13 @@ class Triaged(NamedTuple):
     behind: int | None = None
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """Start and stop of each run of examples that are learned in one epoch."""
+        """Yield start and stop of each run of examples that are learned in one epoch."""
         if len(self.epochs):
             yield from pairwise([0, *(np.flatnonzero(np.diff(self.epochs)) + 1).tolist(), len(self.epochs)])
 
 
 class _Plan(NamedTuple):
-    """What is to become of records, up to a boundary, before anything knows of them.
+    """Holds what is to become of records, up to a boundary, before any state changes.
 
     timestamps  int64[m], milliseconds since 1970, of the rows of `decoded`
     clock       what the clock makes of these
@@ -78,8 +78,8 @@ class _Plan(NamedTuple):
 class Triage:
     """Sorts the records of one partition, in order; `clock` and `rejects` are state of the model.
 
-    In three steps: the records are decoded; the clock plans, without moving, up to a boundary, behind which nothing may
-    be known to it; and what is planned is committed.
+    It takes three steps: it decodes the records; it has the clock plan, without moving, up to a boundary, as the clock
+    must not know of records behind that; and it carries the plan out.
 
     place   topic and partition, for messages
     limits  of records; the bounds of outputs follow from them
@@ -107,14 +107,15 @@ class Triage:
     def sort(self, records: Sequence[Record], next_offset: int, publish_from: int) -> Triaged:
         """Sort the next records of the partition, from `next_offset` on.
 
-        What comes before `publish_from` is replayed: its rejects were dead letters in an earlier life, so they are
-        counted, not named again. TooManyRejectsError names the offset at which there are too many.
+        Records before `publish_from` are replayed: their rejects became dead letters before the recovery, so they are
+        only counted. AssertionError if records are out of order. TooManyRejectsError if too many can't be used; it
+        names the offset.
         """
         self._check_order(offsets_of(records), next_offset)
         return self._apply(self._plan(records, self._decoded(records)), publish_from)
 
     def _plan(self, records: Sequence[Record], decoded: Decoded) -> "_Plan":
-        """Say what becomes of the records, up to a boundary; nothing is changed by that."""
+        """Return what becomes of the records, up to a boundary; that changes nothing."""
         timestamps = _times(decoded, records)
         clock = self.clock.plan(timestamps)
         first = self._first_behind(clock)
@@ -125,7 +126,7 @@ class Triage:
         return _Plan(records[:row], decoded.before(row), timestamps[:first], before, records[row].offset())
 
     def _apply(self, plan: "_Plan", publish_from: int) -> Triaged:
-        """Move the clock, count the rejects, and name those that are not replayed."""
+        """Move the clock, count the rejects, and return the result, with the rejects that are not replayed."""
         records, decoded, timestamps, (epochs, _), behind = plan
         offsets = offsets_of(records)
         replayed = int(np.searchsorted(offsets, publish_from))
@@ -148,13 +149,13 @@ class Triage:
         return Triaged(decoded, examples, offsets[rows], timestamps, epochs, published, rejects, replayed, behind)
 
     def is_behind(self, record: Record) -> bool:
-        """Whether it is an example behind a boundary, if it is the next record; nothing has seen it then."""
+        """Whether the record, if it comes next, is an example behind a boundary; that changes nothing."""
         if self.rounds is None:
             return False
         return self._plan([record], self._decoded([record])).behind is not None
 
     def _decoded(self, records: Sequence[Record]) -> Decoded:
-        """Decode the records; those whose predictions no topic need take are refused."""
+        """Decode the records; refuse those whose predictions could be larger than the predictions topic takes."""
         decoded = self._answerable(self._decoder.decode(values_of(records)), records)
         if "users" in self._decoder.columns:
             users = users_of(keys_of(records))[decoded.rows]
@@ -178,7 +179,7 @@ class Triage:
             )
 
     def _answerable(self, decoded: Decoded, records: Sequence[Record]) -> Decoded:
-        """Without the rows whose predictions no topic need take: they are refused before anything depends on them."""
+        """Leave out the rows whose predictions could be too large for their topic, before any state depends on them."""
         keys, most = keys_of(records), self._most_key_and_id
         if max(map(len, filter(None, keys)), default=0) + self.limits.max_record_bytes <= most:
             return decoded
@@ -189,7 +190,7 @@ class Triage:
         return decoded.select(np.flatnonzero(~refused))
 
     def _undecodable(self, decoded: Decoded, records: Sequence[Record], first: int) -> Iterator[Reject]:
-        """What the decoder has refused of the records from number `first` on."""
+        """Yield the records that the decoder has refused, from index `first` on."""
         for number in (first + np.flatnonzero(decoded.reasons[first:])).tolist():
             record, reason, place = records[number], Reason(int(decoded.reasons[number])), int(decoded.places[number])
             fault = decoded.faults.get(number)
@@ -205,12 +206,12 @@ class Triage:
         return explain(reason, place, value, self.limits)
 
     def _untimely(self, plan: "_Plan") -> Iterator[Reject]:
-        """Yield the rows that are not timely, each with what the clock, which has not moved yet, holds against it."""
+        """Yield a reject for each row whose timestamp the clock refuses; call it before the clock moves."""
         records, decoded, timestamps = plan.records, plan.decoded, plan.timestamps
         clock = self.clock.copy()
         told = 0
         for row in np.flatnonzero(plan.clock.epochs == NO_EPOCH).tolist():
-            clock.advance(timestamps[told:row])  # a copy goes along: what each row was held against
+            clock.advance(timestamps[told:row])  # the copy moves on, to the watermark that this row was compared with
             told, watermark_ms = row, clock.watermark_ms
             record, time_ms = records[int(decoded.rows[row])], int(timestamps[row])
             if time_ms > 0 and 0 <= watermark_ms < time_ms - clock.max_ahead_ms:
@@ -240,5 +241,5 @@ class Triage:
 
 
 def _times(decoded: Decoded, records: Sequence[Record]) -> NDArray[np.int64]:
-    """Return the event time of each row: what its value says, where a field of it is the time; else the record's."""
+    """Return the event time of each row: from its value, if a field of that is the time; else the record's own."""
     return timestamps_of(records)[decoded.rows] if decoded.timestamps is None else decoded.timestamps

@@ -45,19 +45,22 @@ class _Sample(NamedTuple):
 
 
 def is_warm(settings: ModelSettings) -> bool:
-    """Whether `warm_up` finds every kernel in the cache, as far as is known: then it takes a fraction of a second."""
+    """Whether `warm_up` has run for such settings, so that it finds the kernels in the cache and takes little time."""
     return is_complete(_what(settings))
 
 
 def _what(settings: ModelSettings) -> str:
-    """What decides which kernels are needed; of a number, whether it is zero: a guess, which may cost a compilation."""
+    """Return a text of the settings that decide which kernels are needed; of a number, whether it is zero.
+
+    This is a guess: if it is wrong, `warm_up` compiles a kernel where none was expected.
+    """
     options = asdict(settings.options).items()
     chosen = {name: value if isinstance(value, str) else bool(value) for name, value in options}
     return f"{chosen} {bool(settings.merge_every)} {settings.start is not None}"
 
 
 def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
-    """Run samples through a small model and let an epoch end; nothing of it stays but machine code."""
+    """Have a small model learn samples and end an epoch; only the compiled kernels remain."""
     # The table's size changes no code.
     small = settings._replace(options=replace(settings.options, bits=BITS.low), start=None, mapping=None, schemas=None)
     Learner(small.options).warm_up()

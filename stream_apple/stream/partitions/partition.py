@@ -4,8 +4,9 @@
     merged     LIVE -> STOPPED -> CONTRIBUTING -> WAITING -> ADOPTING -> ADOPTED -> PASSING -> LIVE
     given up   from anywhere to REVOKED or LOST
 
-Whoever has waited for a merged model for too long passes the end of the round with the model that it has. A partition
-that is found at the end of a round goes on there: what is noted with its committed offset is enough.
+A partition that has waited for a merged model for too long passes the end of the round with the model that it has. A
+partition that is assigned while it stands at the end of a round goes on there: the note with its committed offset is
+enough for that.
 """
 
 from enum import StrEnum
@@ -21,7 +22,7 @@ from stream_apple.stream.positions.merge_note import MergeNote
 class State(StrEnum):
     """Names where a partition stands in its life."""
 
-    ASSIGNED = "assigned"  # ours; whether there is a model is being found out
+    ASSIGNED = "assigned"  # this worker owns it; whether it has a model is being found out
     RESTORING = "restoring"  # its model is being read from a snapshot
     REPLAYING = "replaying"  # learning records whose outputs are committed already
     LIVE = "live"  # every further record is published and committed
@@ -29,8 +30,8 @@ class State(StrEnum):
     CONTRIBUTING = "contributing"  # the snapshot is in the open transaction
     WAITING = "waiting"  # the snapshot is committed: others can merge it
     ADOPTING = "adopting"  # a thread makes the merged model its own
-    ADOPTED = "adopted"  # a snapshot of what has come of it is due, before anything else is published
-    PASSING = "passing"  # that it goes on behind the end of the round is in the open transaction
+    ADOPTED = "adopted"  # a snapshot of the model that has adopted is due, before anything else is published
+    PASSING = "passing"  # the note that it goes on behind the end of the round is in the open transaction
     REVOKED = "revoked"  # given back in order; the model waits in case the partition returns
     LOST = "lost"  # taken away, or no longer to be trusted; the model is dropped
 
@@ -56,7 +57,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.REVOKED: frozenset(),
     State.LOST: frozenset(),
 }
-"""What may follow what. A partition that returns begins a new life, perhaps with its old model."""
+"""The states that may follow each. A partition that returns begins a new life, perhaps with its old model."""
 
 INCOMPLETE = frozenset({State.ASSIGNED, State.RESTORING})
 """States in which there is no model to learn with yet."""
@@ -75,14 +76,14 @@ ANSWERING = frozenset(
         State.PASSING,
     }
 )
-"""States in which every further record is published and committed, at the end of a round after a wait."""
+"""States in which every further record is published and committed; at the end of a round, after a wait."""
 
 
 class AwaitedSchema(NamedTuple):
     """A schema without which the record at `offset` can't be read.
 
-    since  seconds of the worker's clock since when it is waited for
-    logged whether that has been logged
+    since   seconds of the worker's clock at which the wait began
+    logged  whether the wait has been logged
     """
 
     schema: int
@@ -98,13 +99,13 @@ class Partition:
     sent_offset       the first record whose outputs have not been sent, though its model may have learned it
     committed_offset  the first record whose outputs are not committed, as far as this worker knows
     snapshot          the newest committed snapshot
-    written           one that is in the open transaction, to be committed with it
+    written           a snapshot that is in the open transaction, to be committed with it; None: there is none
     saved_at_ms       time of day when the newest snapshot was written, 0 if that is not known
     unsaved_since     seconds of the worker's clock at which the newest whole snapshot was complete, or the model found
     epoch_ended       whether an epoch has ended since the newest whole snapshot
-    recovered         it has become live after a recovery, and nothing of it has been committed since
-    lineage           what its model descended from when it had learned what is sent
-    awaited_schema    what it waits for before it is delivered any further; None: for no schema
+    recovered         whether it has become live after a recovery, and nothing of it has been committed since
+    lineage           of its model at `sent_offset`
+    awaited_schema    the schema that it waits for before it is delivered any further; None: it waits for none
     """
 
     def __init__(self, model: PartitionModel, plan: RecoveryPlan) -> None:
@@ -129,10 +130,10 @@ class Partition:
 
     @property
     def jumped(self) -> bool:
-        """Whether it is live, and its model leaves out something that its newest snapshot does not know of.
+        """Whether it is live, and its model has left out records since its newest snapshot.
 
-        The two are committed together: so what is replayed from a snapshot is never what was left out, and each
-        further gap lies behind all before.
+        A new snapshot is committed together with the changed lineage. So a replay from a snapshot never meets a record
+        that was left out, and each further gap lies behind all before.
         """
         return self.state in ANSWERING and self.lineage.left_out > self._saved
 
@@ -148,13 +149,13 @@ class Partition:
 
     @property
     def unsaved(self) -> int:
-        """Return how many offsets a successor would have to replay."""
+        """Return how many offsets a successor would have to replay if `sent_offset` were committed."""
         saved = self.lineage.start if self.snapshot is None else self.snapshot.at
         return self.sent_offset - saved
 
     @property
     def refers(self) -> bool:
-        """Whether the newest snapshot has the table of a merged model, which is not kept for ever."""
+        """Whether the newest snapshot refers to the table of a merged model, which is not kept for ever."""
         newest = self.written or self.snapshot
         return newest is not None and newest.refers
 
@@ -164,22 +165,22 @@ class Partition:
         return self.lineage.start if newest is None else newest.at
 
     def pass_on(self, result: BatchResult) -> None:
-        """Its next outputs are those of `result`."""
+        """Note that the outputs of `result` are the next that are sent."""
         self.sent_offset = result.next_offset
         if result.lineage is not None:
             self.lineage = result.lineage
 
     def enter(self, state: State) -> None:
-        """Begin `state`; an illegal step raises and changes nothing."""
+        """Begin `state`; AssertionError, and no change, if TRANSITIONS does not allow it."""
         if state not in TRANSITIONS[self.state]:
             raise AssertionError(f"partition {self.number} can't go from {self.state} to {state}")
         self.state = state
 
     def progress(self, merge: MergeNote | None = None, *, due: bool = False) -> Committed | None:
-        """What the next transaction must commit, or None if nothing has changed since the last.
+        """Return what the next transaction must commit, or None if nothing has changed since the last.
 
-        merge  what is to be noted about merging; None where models are not merged
-        due    whether that has changed
+        merge  the note about merging; None where models are not merged
+        due    whether that note has changed
         """
         if self.state not in ANSWERING or (
             self.sent_offset <= self.committed_offset and self.written is None and not due
@@ -189,7 +190,7 @@ class Partition:
         return Committed(self.sent_offset, metadata.to_text())
 
     def has_committed(self, committed: Committed) -> None:
-        """The transaction that was to commit this is committed."""
+        """Note that the transaction with `committed` in it is committed."""
         self.committed_offset = committed.offset
         self.recovered = False
         if self.written is not None:

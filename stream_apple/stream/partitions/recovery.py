@@ -2,13 +2,13 @@
 
     nothing committed             a new model, from the first record that the log has
     committed, model still here   go on from where it stands, unless it has learned what was never committed
-    committed, with a snapshot    a new model that is restored from it and replays, silent up to the committed offset
+    committed, with a snapshot    a new model that is restored from it and replays up to the committed offset
     committed, without one        a new model that replays from its first record
 
-A record that the model needs and the log no longer has is a gap: GapError, never a shortcut, unless the operator has
-accepted that very gap by name. A record that nobody can get past is left out, too, if the operator has named it before
-it was answered. Nothing is made or changed here: `loop/owned_partitions.py` carries the plan out, and the check before
-a start only reads it. Whether what is committed can be believed is for `snapshots/evidence.py` to say.
+A model that replays learns records again and publishes nothing. Records that it needs and the log no longer has are a
+gap: GapError, unless the operator has accepted that very gap by name. A record at which every worker fails is left out,
+too, if the operator has named it before it was answered. This module only plans: `loop/owned_partitions.py` carries the
+plan out, and the check before a start reads it. `snapshots/evidence.py` says whether what is committed can be believed.
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ from stream_apple.stream.positions.lineage import (
 from stream_apple.stream.positions.merge_note import MergeNote
 
 if TYPE_CHECKING:
-    # A worker plans before it fences its predecessor, and a model brings numpy along.
+    # A worker plans before it fences its predecessor, and the module of a model imports numpy, which takes long.
     from stream_apple.stream.model.partition_model import PartitionModel
 
 
 class Exceptions(NamedTuple):
-    """Holds what the operator lets models leave out.
+    """Holds the records that the operator lets models leave out.
 
     gaps   (partition, first missing offset) of each gap that may be jumped over
     skips  (partition, offset) of each record that becomes a dead letter unread
@@ -61,16 +61,16 @@ class Jump(NamedTuple):
 
 
 class RecoveryPlan(NamedTuple):
-    """Says how the model of a partition is to be had.
+    """Says where the model of a partition comes from.
 
     lineage       of the model, before any jump
-    publish_from  the committed offset: what comes before it is learned in silence
+    publish_from  the committed offset: records before it are learned, and give no output
     kept          the model that is still here and goes on; None if one must be made
     snapshot      the newest one of the model, if there is any
-    jump          what to do before the first record, when the model stands where `kept` or the snapshot does
+    jump          the gap to leave out before the first record, from where `kept` or the snapshot stands; None: no gap
     skips         records that the model leaves out further on, in their order
-    first         nothing is committed: by all that the group knows, the model is a new one
-    merge         what is noted about merging; None where models are not merged
+    first         whether nothing is committed, so that the model is new as far as the group knows
+    merge         the committed note about merging; None where models are not merged
     """
 
     lineage: Lineage
@@ -94,7 +94,7 @@ class RecoveryPlan(NamedTuple):
 
     @property
     def _next_offset(self) -> int:
-        """The first record that the model has not learned, before any jump."""
+        """Return the offset of the first record that the model has not learned, before any jump."""
         if self.kept is not None:
             return self.kept.next_offset
         return self.lineage.start if self.snapshot is None else self.snapshot.at
@@ -108,7 +108,7 @@ def plan_recovery(
     log: LogRange,
     kept: "PartitionModel | None" = None,
 ) -> RecoveryPlan:
-    """How to have the model of `partition`, given what is committed, what is in the log, and the model kept, if any.
+    """Plan for the model of `partition`, by what is committed, what is in the log, and the model kept, if any.
 
     ConfigurationError if the committed offset belongs to another model, or if a record that is to be skipped has been
     answered; GapError if records are gone.
@@ -126,7 +126,7 @@ def plan_recovery(
             f"If so, {NEW_MODEL}"
         )
     saved = 0 if snapshot is None else snapshot.at
-    # Behind the snapshot, it may need records that nobody else does, and that are gone.
+    # A kept model that stands before the snapshot may need records that are gone, as no other model needs them.
     usable = kept is not None and kept.lineage == lineage and saved <= kept.next_offset <= committed.offset
     if kept is not None and kept.rounds is not None:
         usable &= kept.rounds.agrees_with(None if merge is None else merge.boundary)
@@ -147,7 +147,7 @@ def plan_recovery(
 
 
 def check_in_log(provenance: Provenance, partition: int, pointer: SnapshotPointer, log: LogRange) -> None:
-    """SnapshotError if the messages can't all be in `log`; compaction leaves the newest ones where they were."""
+    """Raise SnapshotError if the log can't hold all messages of the snapshot: compaction keeps newest ones in place."""
     if log.low > pointer.first or log.high <= pointer.last:
         raise SnapshotError(
             f"{provenance.topics.models}-{partition}: expected the snapshot in messages {pointer.first} to "
@@ -156,7 +156,10 @@ def check_in_log(provenance: Provenance, partition: int, pointer: SnapshotPointe
 
 
 def _with_skips(plan: RecoveryPlan, provenance: Provenance, partition: int, exceptions: Exceptions) -> RecoveryPlan:
-    """The plan with the records that the operator wants skipped, of those that are neither answered nor gone."""
+    """Return the plan with the records that the operator wants skipped and that are neither answered nor gone.
+
+    ConfigurationError if one of them has been answered, or if they are too many.
+    """
     lineage = plan.lineage if plan.jump is None else plan.jump.lineage
     due = []
     for offset in sorted(offset for number, offset in exceptions.skips if number == partition):

@@ -1,6 +1,6 @@
-"""How far recoveries have come: for the log here, and for the metrics that ask.
+"""How far recoveries have come: this module logs it, and metrics ask for it.
 
-An estimate is of the pace since the recovery began; it is for people, and decides nothing.
+The seconds left are estimated from the pace since the recovery began; they are shown to people, and decide nothing.
 """
 
 import math
@@ -13,13 +13,13 @@ import structlog
 from stream_apple.stream.partitions.partition import RECOVERING, Partition
 
 REPORT_S = 10.0
-"""Between two log lines of one partition; a recovery that is over sooner needs none."""
+"""Seconds between two log lines of one partition; a recovery that is over sooner is not logged."""
 
 _log = structlog.get_logger()
 
 
 class RecoveryLeft(NamedTuple):
-    """Records that must be replayed before the partition is live, and the seconds for that; NaN if not known yet."""
+    """Records to replay before the partition is live, and the seconds that takes, NaN if that is not known yet."""
 
     records: int
     seconds: float
@@ -39,7 +39,7 @@ class RecoveryProgress:
         self._begun: dict[int, _Begun] = {}
 
     def iterated(self, recovering: Mapping[int, Partition]) -> None:
-        """An iteration of the loop is over, and these partitions recover, by number: report what takes long."""
+        """Log those of the recovering partitions, given by number, that take long; called after each iteration."""
         if not recovering and not self._begun:
             return
         now = self._now()
@@ -58,7 +58,7 @@ class RecoveryProgress:
                 )
 
     def left(self, partition: Partition) -> RecoveryLeft:
-        """What is left of the partition's recovery; nothing once it is live."""
+        """Return what is left of the partition's recovery: no records and no seconds once it is live."""
         if partition.state not in RECOVERING:
             return RecoveryLeft(0, 0.0)
         stands = partition.sent_offset

@@ -1,1 +1,1 @@
-"""Whose model it is, where it stands, and what a committed offset says of that."""
+"""The identity and position of models, and the note about them that is committed with each offset."""

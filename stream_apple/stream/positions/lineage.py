@@ -1,12 +1,12 @@
-"""Whose model it is, what it descends from, and how the committed offset remembers that.
+"""The identity of a model, and the note about it that is committed with each offset.
 
 A model is a function of its settings and of the records of one partition from `start` on, without the gaps that an
-operator has accepted and the records that one has named to be skipped. The fingerprint names that function: it stands
-in every prediction, and beside every committed offset, so that a worker with other settings, or a group whose offsets
-something else has moved, is told apart before a record is learned twice. Beside it stands where the newest snapshot of
-the model is.
+operator has accepted and the records that an operator has named to be skipped. The fingerprint identifies that
+function. It is in every prediction, and in the metadata of every committed offset, so that a worker with other
+settings, or a group whose offsets something else has moved, is detected before a record is learned twice. The metadata
+also says where the newest snapshot of the model is.
 
-`Provenance` is the one that knows: whoever makes, restores, verifies, inspects or checks a model asks it.
+Everything that makes, restores, verifies, inspects or checks a model asks `Provenance` for its identity.
 """
 
 import hashlib
@@ -39,26 +39,26 @@ from stream_apple.untrusted import (
 )
 
 FORMAT = 1
-"""Changes with everything that makes the same settings and records give another model."""
+"""Must change whenever the same settings and records give another model."""
 
 MAX_GAPS = 64
-"""So many fit beside a committed offset, where the broker accepts 4096 bytes, together with the skips."""
+"""So many fit, with the skips, into the metadata of a committed offset, of which the broker accepts 4096 bytes."""
 MAX_SKIPS = 32
 
 FILE_MAGIC = b"stream_apple model "
-"""What a model file begins with."""
+"""A model file begins with this."""
 
 STARTED_FROM = "from_model"
-"""Beside the sections of settings that a model depends on: the file that it started from, if there is one."""
+"""The key, beside the sections of settings that a model depends on, of the file that it started from, if any."""
 
 NEW_MODEL = "use a new worker.group, with topics.predictions and topics.dead_letters of its own, to begin a new model"
-"""The advice where a group can't go on; in the old group's topics, its answers would be second ones."""
+"""The advice if a group can't go on. In the old topics, the new group's answers would be second ones."""
 
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
 
 
 class Topics(NamedTuple):
-    """Where records come from and go to. `merges`: "" where models are not merged."""
+    """The topics that records come from and go to; `merges` is "" where models are not merged."""
 
     examples: str
     predictions: str
@@ -75,12 +75,12 @@ class Gap(NamedTuple):
 
 
 def behind_gap(offset: int, gaps: Sequence[Gap]) -> int:
-    """Where a model that stands at `offset` reads on."""
+    """Return the offset from which a model at `offset` reads on: that, or the end of a gap that begins there."""
     return next((gap.stop for gap in gaps if gap.start == offset), offset)
 
 
 class Lineage(NamedTuple):
-    """The first offset ever learned, what was left out since, and the model's fingerprint. `skips`: offsets."""
+    """The first offset that was ever learned, the fingerprint, and the gaps and offsets that were left out since."""
 
     start: int
     model: str
@@ -89,7 +89,7 @@ class Lineage(NamedTuple):
 
     @property
     def left_out(self) -> int:
-        """Return the offset behind all that was left out."""
+        """Return the offset behind all records that were left out; 0 if none was."""
         return max((*(gap.stop for gap in self.gaps), *(offset + 1 for offset in self.skips)), default=0)
 
 
@@ -115,12 +115,12 @@ class SnapshotPointer(NamedTuple):
 
     @property
     def refers(self) -> bool:
-        """Whether it is one message, which names the merged model whose table it has: whole ones are several."""
+        """Whether the snapshot is a reference to a merged model: only references are a single message."""
         return self.first == self.last >= 0
 
 
 class OffsetMetadata(NamedTuple):
-    """What stands beside a committed offset. `merge`: None where models are not merged."""
+    """Holds the metadata of a committed offset; `merge` is None where models are not merged."""
 
     lineage: Lineage
     snapshot: SnapshotPointer | None
@@ -142,7 +142,7 @@ class OffsetMetadata(NamedTuple):
 
 
 class _StoredNote(Stored):
-    """Reads the text that `OffsetMetadata.to_text` has written."""
+    """Checks the text that `OffsetMetadata.to_text` has written."""
 
     start: Offset
     model: str
@@ -153,7 +153,7 @@ class _StoredNote(Stored):
 
 
 class OtherSettingsError(ConfigurationError):
-    """What stands beside an offset is the note of a model of other settings: `noted`, as that model wrote it."""
+    """An offset's metadata is of a model with other settings; `noted` is what that model's worker wrote."""
 
     def __init__(self, message: str, noted: OffsetMetadata) -> None:
         super().__init__(message)
@@ -161,7 +161,7 @@ class OtherSettingsError(ConfigurationError):
 
 
 class Provenance(NamedTuple):
-    """Whose models: those of one consumer group, on these topics, made with these settings.
+    """Identifies the models of one consumer group, on these topics, made with these settings.
 
     settings  the sections of the configuration that a model depends on, in JSON types; and, if models start from one in
               a file, `from_model`
@@ -175,7 +175,7 @@ class Provenance(NamedTuple):
 
     @classmethod
     def of(cls, config: Config) -> "Provenance":
-        """Whose models a configuration is about; ConfigurationError if the file they start from is no model file."""
+        """Return the provenance of a configuration's models; ConfigurationError if they start from no model file."""
         topics, merge = Topics(*config.topics.names(merging=config.merging)), None
         if config.merging:
             forever = config.merge.patience == FOREVER
@@ -191,22 +191,22 @@ class Provenance(NamedTuple):
         return cls(config.worker.group, topics, settings, merge)
 
     def lineage(self, partition: int, start: int, gaps: Sequence[Gap] = (), skips: Sequence[int] = ()) -> Lineage:
-        """The lineage of the partition's model that begins at `start`, jumps over `gaps` and leaves out `skips`."""
+        """Return the lineage of the partition's model that begins at `start` and leaves out `gaps` and `skips`."""
         model = fingerprint(self.settings, self.topics.examples, partition, start, gaps, skips)
         return Lineage(start, model, tuple(gaps), tuple(skips))
 
     def lineages(self, partition: int, newest: Lineage) -> list[Lineage]:
-        """Every lineage that the model has had: the first leaves nothing out, the last is `newest`."""
+        """Return every lineage that the model has had: the first leaves nothing out, the last is `newest`."""
         changes = sorted({*(gap.stop for gap in newest.gaps), *(offset + 1 for offset in newest.skips)})
         return [self.lineage_at(partition, newest, offset) for offset in (0, *changes)]
 
     def lineage_at(self, partition: int, newest: Lineage, offset: int) -> Lineage:
-        """The lineage that the model had when it stood at `offset`, before it left out what begins there."""
+        """Return the lineage that the model had at `offset`, before it left out anything that begins there."""
         gaps = [gap for gap in newest.gaps if gap.stop <= offset]
         return self.lineage(partition, newest.start, gaps, [skipped for skipped in newest.skips if skipped < offset])
 
     def skips(self, partition: int, lineage: Lineage, offsets: Iterable[int]) -> list[Skip]:
-        """What a model of this lineage has to leave out, of these offsets behind all that it has left out before."""
+        """Return the skips of a model of this lineage at these offsets, which are behind all that it has left out."""
         found, skips = [], lineage.skips
         for offset in sorted(offsets):
             skips = (*skips, offset)
@@ -214,15 +214,18 @@ class Provenance(NamedTuple):
         return found
 
     def snapshot_key(self, partition: int, index: int | None = None) -> bytes:
-        """The key of message `index` of a partition's snapshots, or what all of their keys begin with.
+        """Return the key of message `index` of a partition's snapshots; for None, what all of their keys begin with.
 
-        Always the same, so that compaction keeps one snapshot: a new one displaces the last when it is committed,
-        whole. Other groups may keep their models in the same topic.
+        Every snapshot has the same keys, so that compaction keeps one: a new snapshot displaces the last one as a
+        whole, once it is committed. The key names the group, as other groups may keep models in the same topic.
         """
         return f"{self.group}/{partition}/{'' if index is None else index}".encode()
 
     def read_metadata(self, partition: int, committed: Committed) -> OffsetMetadata:
-        """What stands beside a committed offset; ConfigurationError unless it is of a model of these settings."""
+        """Return the metadata of a committed offset; ConfigurationError unless it is of a model of these settings.
+
+        OtherSettingsError, which is a ConfigurationError, has the metadata of a model of other settings.
+        """
         where = (
             f"at the committed offset {committed.offset} of {self.topics.examples}-{partition} in group {self.group}"
         )
@@ -258,19 +261,20 @@ class Provenance(NamedTuple):
 
 
 def _rule(settings: tuple[int, str] | None) -> str:
-    """Say in words how models are merged."""
+    """Return a text that says how models are merged."""
     return "not merged" if settings is None else f"merged every {settings[0]} epochs by {settings[1]}"
 
 
 def started_from(digest: str) -> dict[str, str]:
-    """What stands of a file under `STARTED_FROM`; `digest` as of `digest_of_file`."""
+    """Return the entry under `STARTED_FROM` for a file with this digest, see `digest_of_file`."""
     return {"sha256": digest}
 
 
 def digest_of_file(path: Path) -> str:
-    """64 hex digits over the bytes of the model file that new models start from.
+    """Return 64 hex digits over the bytes of the model file that new models start from.
 
-    ConfigurationError if there is none. Start-up asks, before numpy is loaded: only what it begins with is looked at.
+    ConfigurationError if it is no model file. Start-up calls this before numpy is loaded, so only the file's first
+    bytes are checked.
     """
     try:
         digest = digest_of(path, FILE_MAGIC)
@@ -291,7 +295,7 @@ def fingerprint(
     gaps: Sequence[Gap] = (),
     skips: Sequence[int] = (),
 ) -> str:
-    """16 hex digits that differ whenever settings, format, or origin of the records differ."""
+    """Return 16 hex digits that differ whenever settings, format, or origin of the records differ."""
     described: dict[str, Any] = {
         "format": FORMAT,
         "settings": settings,
@@ -308,12 +312,12 @@ def fingerprint(
 
 
 def is_fingerprint(text: object) -> TypeGuard[str]:
-    """Whether this is the fingerprint of some model."""
+    """Whether this has the form of a fingerprint."""
     return isinstance(text, str) and _FINGERPRINT.fullmatch(text) is not None
 
 
 def noted_model(committed: Committed) -> str | None:
-    """The fingerprint beside a committed offset, whichever group's; None if no worker has committed it."""
+    """Return the fingerprint in the metadata of any group's committed offset; None if no worker has committed it."""
     try:
         model = json.loads(committed.metadata)["model"]
     except (ValueError, TypeError, KeyError):
@@ -322,7 +326,7 @@ def noted_model(committed: Committed) -> str | None:
 
 
 class Origin(NamedTuple):
-    """Which model an output message is of, and the example that it answers."""
+    """Says which model an output message is of, and which example it answers."""
 
     model: str
     topic: str
@@ -331,7 +335,7 @@ class Origin(NamedTuple):
 
 
 def origin_of_prediction(record: Record) -> Origin | None:
-    """The origin of a prediction, from its value; None if it is none."""
+    """Return the origin in a prediction's value; None if the record is no prediction."""
     try:
         told = decode_prediction(record.value() or b"")
         model, topic, partition, offset = (told[name] for name in ("model", "topic", "partition", "offset"))

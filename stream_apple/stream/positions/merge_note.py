@@ -1,9 +1,4 @@
-"""What is set about merging, and what stands of it beside a committed offset.
-
-settings  whose rounds these are
-boundary  the newest one that the partition has reached, and what has become of it
-merged    beside partition 0 alone: where the newest merged model is
-"""
+"""The settings of merging, and the note about merging in the metadata of a committed offset."""
 
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -12,12 +7,12 @@ from stream_apple.untrusted import Offset, RoundNumber
 
 
 class MergeSettings(NamedTuple):
-    """How the models of all partitions become one now and then; without it, each stays its own.
+    """Says how the models of all partitions become one at the ends of rounds.
 
     every       epochs of a round, at whose end the models are merged
     parents     which nominees become parents: by "votes" of those who have them, or the "union" of all
-    patience_s  so long the leader waits for contributions; infinite: for all of them
-    max_hold_s  so long a partition waits for a merged model before it goes on alone; infinite: without end
+    patience_s  how long the leader waits for contributions; infinite: until all have come
+    max_hold_s  how long a partition waits for a merged model before it goes on alone; infinite: without end
     """
 
     every: int
@@ -29,16 +24,16 @@ class MergeSettings(NamedTuple):
 class BoundaryState(StrEnum):
     """Names what has become of a partition's newest boundary."""
 
-    CONTRIBUTED = "contributed"  # its snapshot is there for others, and it waits for what they make of it
-    ADOPTED = "adopted"
+    CONTRIBUTED = "contributed"  # its snapshot is committed, and it waits for the merged model
+    ADOPTED = "adopted"  # it has gone on with the merged model
     SKIPPED = "skipped"  # it has waited for too long, and goes on alone
 
 
 class BoundaryNote(NamedTuple):
     """Records the newest end of a round that a partition has reached.
 
-    at  the first offset that the model had not learned when it stopped: also that of its contribution. Once it has gone
-        on, that of its newest snapshot instead, if all between was left out by an operator's word
+    at  the first offset that the model had not learned when it stopped, which is also that of its contribution. Once it
+        has gone on, it is the offset of its newest snapshot, if an operator had all records between left out.
     """
 
     round: RoundNumber
@@ -47,7 +42,7 @@ class BoundaryNote(NamedTuple):
 
 
 class MergedPointer(NamedTuple):
-    """Where the merged model of a round is: its first and last message in the merges topic, the last its manifest."""
+    """Says where a round's merged model is: its first message in the merges topic, and its last, the manifest."""
 
     round: RoundNumber
     first: Offset
@@ -58,8 +53,8 @@ class MergeNote(NamedTuple):
     """The part of a committed offset's note that is about merging; there is none where nothing is merged.
 
     settings  epochs of a round, and how parents are chosen
-    boundary  None before the first
-    merged    None before the first, and beside all partitions but 0
+    boundary  the newest one that the partition has reached; None before the first
+    merged    where the newest merged model is; None before the first, and for all partitions but 0
     """
 
     settings: tuple[int, str]

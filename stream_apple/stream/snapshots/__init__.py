@@ -1,1 +1,1 @@
-"""How a model is kept: encoded, written, restored, and read by those who only look."""
+"""How a model is kept: encoded, written, restored, and read by commands that change nothing."""

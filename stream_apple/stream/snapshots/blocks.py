@@ -1,8 +1,8 @@
-"""A model's table as bytes, block by block, and back, to the bit; and named arrays. What all stored models share.
+"""The parts that all stored models share: a table as bytes and back, block by block and to the bit; and named arrays.
 
-A block holds BLOCK_SLOTS slots, column by column (they compress to half of what rows would), the tags and the
-admission filter of their buckets, the companions of the base features among them, column by column, and what the
-slots that are taken have besides, row by row. The constant, in the last slot, belongs to no block.
+A block holds in this order: BLOCK_SLOTS slots, column by column (which compress to half the size of rows); the tags and
+the admission filter of their buckets; the companions of the base features among them, column by column; and the sides
+of the slots that are taken, row by row (`sides_of`). The constant, in the last slot, belongs to no block.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,10 +18,10 @@ from stream_apple.stream.snapshots.versions import VERSION, BlockColumns, column
 from stream_apple.untrusted import ArrayType, Stored
 
 BLOCK_SLOTS = 1 << 14
-"""Half a megabyte before compression: below Kafka's default limit for a message, whatever the slots hold."""
+"""Half a megabyte before compression, which is below Kafka's default limit for a message, whatever the slots hold."""
 _LEVEL = -1  # of zstd: 1.8 GB/s, and within a tenth of the best ratio
 MOST_OF_A_MANIFEST = 16 << 20
-"""Bytes when decompressed. A full reservoir, all intervals and a thousand classes are a quarter of it."""
+"""Bytes of a decompressed manifest. One with a full reservoir, all intervals and 1,000 classes takes a quarter."""
 
 DAMAGES = (
     ValueError,
@@ -32,15 +32,15 @@ DAMAGES = (
     msgpack.UnpackException,
     zstandard.ZstdError,
 )
-"""What reading bytes may raise that are not what they should be. Types are checked before; of what stands in arrays,
-the parts of a learner find out when they take it over."""
+"""The exceptions that reading damaged bytes may raise. Types are checked first; the parts of a learner check the
+contents of arrays when they take them over."""
 
 PackedArray = tuple[ArrayType, bytes]
 """Type and bytes of an array of one dimension."""
 
 
 class StoredSums(Stored):
-    """What the manifests of all stored models have: the rest of the state, by name."""
+    """The part that the manifests of all stored models have: the state outside the blocks, by name."""
 
     constant: dict[str, bytes]
     companion: bytes
@@ -54,10 +54,10 @@ def compressor() -> zstandard.ZstdCompressor:
 
 
 def decompressed(data: bytes, most: int) -> bytes:
-    """What is in a frame, `most` bytes at most; zstandard.ZstdError, ValueError if it is damaged, or says it has more.
+    """Return the content of a frame, at most `most` bytes; zstandard.ZstdError, ValueError if it is damaged or larger.
 
-    A frame says how much it holds: the decompressor takes memory for that before it has read anything, whatever limit
-    it is given. A frame that does not say it is none of ours, nor is one with something behind it.
+    The frame's header says how much it holds, and the decompressor allocates that before it reads on, whatever limit it
+    is given: so the header is checked first. A frame without that in its header is refused, as is data behind a frame.
     """
     declared: int = zstandard.get_frame_parameters(data).content_size
     if declared == zstandard.CONTENTSIZE_UNKNOWN or declared > most:
@@ -67,7 +67,7 @@ def decompressed(data: bytes, most: int) -> bytes:
 
 
 def most_of_a_block(table: Table, start: int, stop: int) -> int:
-    """Bytes that the block of slots [start, stop) may have, when all are taken, by base features."""
+    """Return the largest size in bytes of the block of slots [start, stop): all are taken, by base features."""
     each: int = sum(np.dtype(form).itemsize for _, form in columns_of(VERSION))
     each += COMPANION.itemsize if len(table.companions) else 0
     of_filter = _of_filter(table, start, stop)
@@ -102,13 +102,13 @@ def _columns(table: Table, start: int, stop: int) -> Iterator[bytes]:
 
 
 def _of_filter(table: Table, start: int, stop: int) -> slice:
-    """Return where the admission filter has the buckets of these slots."""
+    """Return the part of the admission filter that belongs to the buckets of these slots."""
     each = len(table.admission_filter) // len(table.tags)
     return slice(each * start // BUCKET, each * stop // BUCKET)
 
 
 def decode_block(version: int, data: bytes, table: Table, start: int, stop: int) -> None:
-    """Write a block of format `version` into slots [start, stop), which are free; ValueError if it is none."""
+    """Write a block of format `version` into slots [start, stop), which are free; ValueError if its size is wrong."""
     size, at = stop - start, 0
     of_filter = _of_filter(table, start, stop)
     columns: BlockColumns = {}
@@ -131,7 +131,7 @@ def decode_block(version: int, data: bytes, table: Table, start: int, stop: int)
 
 
 def _write_companions(data: bytes, at: int, table: Table, start: int, stop: int) -> int:
-    """Take in those from byte `at` on; where they end."""
+    """Write the companions that begin at byte `at`; return where they end."""
     used = base_features(table.slots[start:stop])[: len(table.companions)]
     if len(data) - at < (needed := len(used) * COMPANION.itemsize):
         raise ValueError(f"{len(data) - at} bytes of companions, not {needed}")
@@ -145,7 +145,7 @@ def _write_companions(data: bytes, at: int, table: Table, start: int, stop: int)
 
 
 def _write_sides(data: bytes, at: int, table: Table, start: int, stop: int) -> None:
-    """Take in the rest of a block, from byte `at` on: what slots that are taken have besides."""
+    """Write the rest of a block, from byte `at` on: the sides of the slots that are taken."""
     taken = table.slots["key"][start:stop] != 0
     for side in sides_of(table, start, stop).values():
         at = _take_rows(side, taken, data, at)
@@ -154,7 +154,7 @@ def _write_sides(data: bytes, at: int, table: Table, start: int, stop: int) -> N
 
 
 def constant_of(table: Table) -> dict[str, Any]:
-    """The last slot, and what it has besides, by the names that they have in manifests."""
+    """Return the last slot, its companion and its sides, by the names that they have in manifests."""
     size = len(table.slots)
     return {
         "constant": {name: table.slots[name][-1:].tobytes() for name, _ in columns_of(VERSION)},
@@ -164,7 +164,7 @@ def constant_of(table: Table) -> dict[str, Any]:
 
 
 def write_constant(table: Table, stored: StoredSums) -> None:
-    """Take in the last slot from a manifest of the present format; ValueError, KeyError if it is none."""
+    """Write the last slot from a manifest of the present format; ValueError, KeyError if a part is missing or wrong."""
     for name, form in columns_of(VERSION):
         table.slots[name][-1:] = np.frombuffer(stored.constant[name], form)
     table.companions[-1:] = np.frombuffer(stored.companion, COMPANION)
@@ -174,7 +174,7 @@ def write_constant(table: Table, stored: StoredSums) -> None:
 
 
 def _take_rows(side: NDArray[Any], taken: NDArray[np.bool_], data: bytes, at: int) -> int:
-    """Write into the rows that are taken what stands from byte `at` on; where that ends."""
+    """Write the rows that are taken from the bytes that begin at `at`; return where these end."""
     rows = side[taken]
     side[taken] = np.frombuffer(data, side.dtype, rows.size, at).reshape(rows.shape)
     return at + rows.nbytes
@@ -186,5 +186,5 @@ def packed(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, PackedArray]:
 
 
 def unpacked(arrays: Mapping[str, PackedArray]) -> dict[str, NDArray[Any]]:
-    """The arrays again, which can't be written to; ValueError, TypeError for a type that there is not."""
+    """Return read-only arrays made of `packed` ones; ValueError, TypeError if NumPy does not know a type."""
     return {name: np.frombuffer(data, form) for name, (form, data) in arrays.items()}

@@ -9,13 +9,14 @@ A snapshot is a list of messages: blocks of the table, and a manifest at the end
     of     number of messages
     data   a zstd frame with a checksum: a block's columns, or the manifest as a msgpack map
 
-What is in a block is in `blocks.py`. The manifest holds the rest of the state by name, what was observed besides, and a
-digest over all that the model depends on.
+`blocks.py` says what is in a block. The manifest holds the rest of the state by name, measurements on which nothing
+depends, and a digest over all state.
 
-A model that has just become a merged model has that one's table: its snapshot is the manifest alone, which says where
-in the merges topic the table is (`refer`). That is not kept for ever, so a whole snapshot follows before long.
+A model that has just adopted a merged model has the table of that: its snapshot is a reference, which is the manifest
+alone and says where in the merges topic the table is (`refer`). A merged model is not kept for ever, so a whole
+snapshot follows soon.
 
-Messages are made when they are to be sent, of a copy of the state if learning goes on meanwhile.
+Messages are made when they are to be sent; if learning goes on meanwhile, from a copy of the state.
 """
 
 from collections.abc import Iterator
@@ -63,7 +64,7 @@ from stream_apple.untrusted import (
 
 
 class _SnapshotEnvelope(Stored):
-    """Reads a message of a format that is known."""
+    """Checks the envelope of a message whose format is known."""
 
     model: str
     at: int
@@ -73,7 +74,7 @@ class _SnapshotEnvelope(Stored):
 
 
 class StoredManifest(StoredSums):
-    """A manifest in the present format. What the worker knows already is compared with that, whatever it is."""
+    """A manifest in the present format. Fields of type Any are compared with expected values, which checks them."""
 
     topic: Any
     partition: Any
@@ -100,16 +101,16 @@ class Snapshot(NamedTuple):
 
 
 def encode_snapshot(model: PartitionModel) -> Snapshot:
-    """The state of `model` now; ModelError if a weight is not finite, which must never be kept."""
+    """Return a snapshot of the present state of `model`; ModelError if a weight is not finite: that is never kept."""
     encoder = SnapshotEncoder(model, model.image())
     messages = list(encoder)
     return Snapshot(encoder.at, encoder.digest, messages)
 
 
 class Reference(NamedTuple):
-    """Holds all of a model's state at offset `at` but its table, which is that of a merged model.
+    """Holds all of a model's state at offset `at` except its table, which is that of a merged model.
 
-    lineage  the fingerprint
+    lineage  the model's fingerprint
     """
 
     at: int
@@ -118,26 +119,26 @@ class Reference(NamedTuple):
     manifest: Manifest
 
     def to_snapshot(self, merged: MergedPointer) -> Snapshot:
-        """Return the snapshot, the merged model being there."""
+        """Return the snapshot, given where the merged model is."""
         data = compressor().compress(msgpack.packb({**self.manifest, "merged": merged}))
         return Snapshot(self.at, self.digest, [_sealed(REFERENCE, self.lineage, self.at, 0, 1, data)])
 
 
 def refer(model: PartitionModel, digest: str) -> Reference:
-    """Return the state of `model`, which has become a merged model and learned nothing since; `digest` is its own."""
+    """Return a reference for `model`, with digest `digest`, which has just adopted a merged model."""
     image = model.image()
     return Reference(image.at, digest, image.lineage.model, _manifest(model, image, digest))
 
 
 class SnapshotEncoder:
-    """Makes the messages of a snapshot, one after another; so that none has to wait in memory until it is sent.
+    """Makes the messages of a snapshot one after another, so that none has to wait in memory until it is sent.
 
-    model  whose state it is or was
-    image  of its state, that nobody changes before the last message is made
+    model  the model that `image` was taken of
+    image  of the model's state; nothing may change it before the last message is made
 
-    at      the first offset that the state has not learned
-    message_count  how many there are
-    digest  of the state; "" before the last message is made
+    at             the first offset that the state has not learned
+    message_count  how many messages there are
+    digest         of the state; "" before the last message is made
     """
 
     def __init__(self, model: PartitionModel, image: ModelImage) -> None:
@@ -151,7 +152,7 @@ class SnapshotEncoder:
         self._compressor = compressor()
 
     def __iter__(self) -> Iterator[bytes]:
-        """All messages, in order; ModelError if a weight is not finite, which must never be kept."""
+        """Yield all messages, in order; ModelError if a weight is not finite: that is never kept."""
         table = self._image.table
         for index, (start, stop) in enumerate(self._blocks):
             self._check(start, stop)
@@ -195,11 +196,11 @@ def _manifest(model: PartitionModel, image: ModelImage, digest: str) -> Manifest
 class SnapshotDecoder:
     """Writes a snapshot into a new model, message by message.
 
-    model    of the snapshot's settings and lineage, which has learned nothing; of use only if all messages are in, and
-             the merged model whose table it has, if there is one
+    model    of the snapshot's settings and lineage, which has learned nothing; it can be used when nothing is `left`
+             and, if the snapshot is a reference, `complete` has been called
     pointer  what the committed offset says of the snapshot
 
-    merged   where that merged model is; None if the snapshot is whole, or that is not known yet
+    merged   where the merged model is that the snapshot refers to; None if it is whole, or before its manifest is read
     """
 
     def __init__(self, model: PartitionModel, pointer: SnapshotPointer) -> None:
@@ -239,7 +240,7 @@ class SnapshotDecoder:
         self._next += 1
 
     def complete(self, merged: Mergeable) -> None:
-        """Take over the table of the merged model; SnapshotError if it is not that of this snapshot's model."""
+        """Take over the table of the merged model that the snapshot refers to; SnapshotError if it is another's."""
         assert self._manifest is not None
         table = self._model.learner.table
         try:
@@ -250,7 +251,7 @@ class SnapshotDecoder:
             raise SnapshotError(f"expected the state of this model, found: {because(error)}") from error
 
     def _open(self, value: bytes | None) -> tuple[int, bytes]:
-        """Format and content of a message, when it has been found to be the one that must come next."""
+        """Return format and content of the next message; SnapshotError if it is not the one that must come now."""
         try:
             content = unpacked_msgpack(value)
             version = of_kind(Versioned, content).v
@@ -301,7 +302,7 @@ class SnapshotDecoder:
 
 
 def read_stored_manifest(value: bytes | None) -> StoredManifest:
-    """The manifest in the last message of any model's snapshot; SnapshotError if it is none."""
+    """Return the manifest in the last message of a snapshot of any model; SnapshotError if there is none in it."""
     try:
         content = unpacked_msgpack(value)
         version, envelope = of_kind(Versioned, content).v, of_kind(_SnapshotEnvelope, content)
@@ -315,7 +316,7 @@ def read_stored_manifest(value: bytes | None) -> StoredManifest:
 
 
 def _manifest_of(version: int, data: bytes) -> StoredManifest:
-    """What a manifest says; SnapshotError if it says something else."""
+    """Return a manifest in the present format; SnapshotError if a field is missing or of another type."""
     try:
         return of_kind(StoredManifest, upgrade_manifest(version, of_kind(dict[str, Any], unpacked_msgpack(data))))
     except MalformedError as error:

@@ -1,15 +1,15 @@
-"""What outlives a group's offsets and tells whether they can be believed: snapshots, and answers that readers see.
+"""Checks a group's committed offsets against what outlives them: snapshots, and answers that readers see.
 
-An offset, the answers before it and the snapshot beside it are committed at once. So where one of them is missing or
-stands elsewhere, something else than a worker has changed it, or a cluster of one broker has died while a transaction
-was being decided:
+An offset, the answers before it and the snapshot that it points to are committed together. So if one of them is missing
+or does not fit, something other than a worker has changed it, or a cluster of one broker has died while it decided a
+transaction:
 
     nothing committed, but a snapshot, or predictions of this very model   the offsets are lost: ConfigurationError
-    predictions from the committed offset on                               the offset is older: what readers see is
-                                                                           learned in silence, and not said again
+    predictions from the committed offset on                               the offset is too old: records whose answers
+                                                                           readers see are learned without output
     predictions of records that the log does not have                      the log is another one: GapError
 
-Of the output logs only the end is read, in the turns of the loop in which snapshots are restored.
+Only the ends of the output logs are read, in the iterations of the loop in which snapshots are restored.
 """
 
 import time
@@ -26,20 +26,20 @@ from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.positions.lineage import Lineage, Provenance, origin_of_prediction
 
 TAIL = 1_000
-"""Offsets of an output log's end that are read. If none is ours, ten times as many are, up to LONGEST_TAIL: others may
-write there, too, and aborted transactions take offsets."""
+"""How many offsets at the end of an output log are read. If no message there is of the model, ten times as many are
+read, up to LONGEST_TAIL: others may write there, too, and aborted transactions take offsets."""
 LONGEST_TAIL = 100_000
 _FEW_LARGE = 8
-"""Messages for a fetch where each may have a megabyte."""
+"""Messages to fetch at once where each may have a megabyte."""
 
 _log = structlog.get_logger()
 
 Answered = Callable[[Record], int]
-"""Of which offset of a model's partition a message is the answer; -1 if it is none."""
+"""(message) -> the offset of the model's partition that the message answers; -1 if it answers none."""
 
 
 def is_untouched(broker: Broker, provenance: Provenance, number: int) -> bool:
-    """Whether the partition's predictions and models topics hold nothing at all: there is no evidence to look for."""
+    """Whether the partition's logs of predictions and models are both empty, so that they hold no evidence."""
     logs = (broker.log_range(topic, number) for topic in (provenance.topics.models, provenance.topics.predictions))
     return all(log.low == log.high for log in logs)
 
@@ -47,10 +47,10 @@ def is_untouched(broker: Broker, provenance: Provenance, number: int) -> bool:
 def examine(
     broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float] = time.monotonic
 ) -> Generator[None]:
-    """Look at the evidence about a partition whose model is about to be found; gives way now and then.
+    """Look at the evidence about a partition whose model is about to be found; yield now and then, to let others work.
 
-    At the end, the partition's model knows what to be silent about. ConfigurationError, GapError as the module says;
-    BrokerError if a log does not go on.
+    At the end, the model's `publish_from` is behind all records whose answers readers see. ConfigurationError, GapError
+    as the module's docstring says; BrokerError if a log gives nothing more.
     """
     plan, number, topics = partition.plan, partition.number, provenance.topics
     told = _predictions_of(provenance, number, plan.lineage)
@@ -72,7 +72,7 @@ def examine(
                 f"{topics.predictions}-{number}, found its end at {log.high}: its newest records are lost, or the "
                 f"topic was made anew. Use a new worker.group and another topics.predictions to begin a new model"
             )
-        # Dead letters of the same transaction may answer the records behind.
+        # Dead letters of the same transaction may answer records after the last predicted one.
         told = _letters_of(provenance, number, plan.lineage)
         folded = number % broker.partition_count(topics.dead_letters)
         refused = yield from _last_answer(broker, topics.dead_letters, folded, told, now)
@@ -88,7 +88,7 @@ def examine(
 def _last_answer(
     broker: Broker, topic: str, number: int, answered: Answered, now: Callable[[], float]
 ) -> Generator[None, None, int]:
-    """The highest offset that the end of an output log has an answer for; -1 if it shows none."""
+    """Return the highest offset that has an answer at the end of an output log; -1 if there is none."""
     last, length = -1, 0
     low, high = broker.log_range(topic, number)
     while last < 0 and length < min(high - low, LONGEST_TAIL):
@@ -101,7 +101,7 @@ def _last_answer(
                 try:
                     last = max([last, *map(answered, scan.read())])
                 except GapError:
-                    # Retention was quicker: what it has left is all that there is to see.
+                    # Retention has removed the start of the tail meanwhile: begin again with what is left.
                     low, high = broker.log_range(topic, number)
                     length = 0
                     break
@@ -110,7 +110,7 @@ def _last_answer(
 
 
 def _find_no_snapshot(broker: Broker, provenance: Provenance, number: int, now: Callable[[], float]) -> Generator[None]:
-    """ConfigurationError if the models topic has a snapshot of the partition, for which there is no offset."""
+    """Raise ConfigurationError if the models topic has a snapshot of the partition, which has no committed offset."""
     topic = provenance.topics.models
     low, high = broker.log_range(topic, number)
     if low == high:
@@ -125,12 +125,12 @@ def _find_no_snapshot(broker: Broker, provenance: Provenance, number: int, now: 
 
 
 def is_of_snapshot(provenance: Provenance, number: int, record: Record) -> bool:
-    """Whether a message of the models topic is a part of one of the partition's snapshots."""
+    """Whether a message of the models topic is part of a snapshot of the partition."""
     return record.value() is not None and (record.key() or b"").startswith(provenance.snapshot_key(number))
 
 
 def lost_offset(provenance: Provenance, number: int, record: Record) -> ConfigurationError:
-    """The error of a group that has a snapshot of a partition, with `record` in it, and no offset."""
+    """Return the error for a group that has no offset of a partition but a snapshot, of which `record` is a message."""
     topics, group = provenance.topics, provenance.group
     return ConfigurationError(
         f"expected an offset of {topics.examples}-{number} that group {group} has committed, for it has a snapshot in "
@@ -141,7 +141,7 @@ def lost_offset(provenance: Provenance, number: int, record: Record) -> Configur
 
 
 def _models_of(provenance: Provenance, number: int, lineage: Lineage) -> frozenset[str]:
-    """Return all fingerprints that the model has had."""
+    """Return all fingerprints that the model has had, one after each gap or skipped record."""
     return frozenset(each.model for each in provenance.lineages(number, lineage))
 
 

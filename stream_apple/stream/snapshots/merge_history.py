@@ -1,7 +1,7 @@
-"""Which rounds have been merged, and where: what each manifest says of all before it, in bounded space.
+"""Which rounds have been merged, and where: each manifest has the history of all merges before it, in bounded space.
 
-The newest merges are listed with their places. Of those before, only the rounds are known, as ranges: so it is always
-known whether a round has been merged, even if partitions whose clocks are far apart have merged in another order.
+The newest merges are listed with their places. Of older ones only the rounds are known, as ranges. So it is always
+known whether a round has been merged, even if rounds were merged out of order as the clocks of partitions differ.
 """
 
 from itertools import pairwise
@@ -10,16 +10,17 @@ from typing import NamedTuple
 from stream_apple.stream.positions.merge_note import MergedPointer
 
 MOST_MERGES = 256
-"""Listed with their places."""
+"""How many merges are listed with their places."""
 MOST_RANGES = 64
-"""Of rounds without. If there are more, the closest become one, and what lies between them counts as merged."""
+"""How many ranges of older rounds are kept. If there are more, the two closest become one: the rounds between them then
+count as merged."""
 
 
 class MergeHistory(NamedTuple):
     """Records all merges of a group.
 
     merges   the newest, in the order in which they were committed
-    dropped  ranges of the rounds of all before: first and last round of each, ascending, with gaps between them
+    dropped  the rounds of all older merges as ranges: first and last round of each, ascending, with gaps between them
     """
 
     merges: tuple[MergedPointer, ...] = ()
@@ -34,11 +35,11 @@ class MergeHistory(NamedTuple):
         return self.find(number) is not None or any(first <= number <= last for first, last in self.dropped)
 
     def gone(self, number: int) -> bool:
-        """Whether this round has been merged so long ago that it is not known where."""
+        """Whether this round has been merged so long ago that the place is no longer known."""
         return self.has(number) and self.find(number) is None
 
     def add(self, newest: MergedPointer) -> "MergeHistory":
-        """Return a history that has this merge, too."""
+        """Return this history with a further merge."""
         merges, dropped = (*self.merges, newest), self.dropped
         for old in merges[:-MOST_MERGES]:
             dropped = _with(dropped, old.round)

@@ -1,4 +1,4 @@
-"""The messages of merged models in the merges topic, and the models again, to the bit.
+"""The messages of merged models in the merges topic: how they are written, and read back to the bit.
 
 A merged model is a list of messages with the keys group/round/0, group/round/1, ...: blocks of its table, as a snapshot
 has them (`snapshots/blocks.py`), and a manifest at the end. Each is an envelope, a msgpack map:
@@ -10,9 +10,9 @@ has them (`snapshots/blocks.py`), and a manifest at the end. Each is an envelope
     of     number of messages
     data   a zstd frame with a checksum: a block's columns, or the manifest as a msgpack map
 
-The manifest says who is in the merge, with the digest of each contribution, who is not, and why; the digest of the
-merged model, the rest of its state, and all merges before. Adoption records (`merging/adoptions.py`), and other groups'
-messages, may stand in the same topic.
+The manifest says which partitions are in the merge, with the digest of each contribution, and which are not, and why.
+It also has the digest of the merged model, the rest of its state, and all earlier merges. Adoption records
+(`merging/adoptions.py`), and messages of other groups, may be in the same topic.
 """
 
 from collections.abc import Mapping
@@ -59,13 +59,13 @@ from stream_apple.untrusted import (
 )
 
 FORMAT = 2
-"""In the first one, every contribution was in the models topic."""
+"""Format of the messages. In format 1 every contribution was in the models topic."""
 
 
 class RosterEntry(NamedTuple):
-    """A contribution to a merge: where the snapshot is, as `SnapshotPointer` says it.
+    """A contribution to a merge: where its snapshot is, with the fields of `SnapshotPointer`.
 
-    first, last  -1 if it was not written: whoever merged it had the model itself
+    first, last  -1 if the snapshot was not written: the merging worker had the model in memory
     """
 
     partition: PartitionNumber
@@ -76,7 +76,7 @@ class RosterEntry(NamedTuple):
 
     @property
     def written(self) -> bool:
-        """Whether it is, or was, in the models topic."""
+        """Whether the snapshot is, or was, in the models topic."""
         return self.first >= 0
 
 
@@ -91,11 +91,11 @@ class MergeManifest(NamedTuple):
     """Records what a merge was made of.
 
     partitions  how many the examples topic had
-    roster      who is in it, by partition: in the order in which the models were merged
+    roster      the contributions, in ascending partition number, which is the order in which they were merged
     excluded    all other partitions
     digest      of the merged model
-    counts      what was done with monomials, as of `MergeCounts`
-    history     the merges before
+    counts      the fields of `MergeCounts`
+    history     the earlier merges
     """
 
     round: int
@@ -107,22 +107,22 @@ class MergeManifest(NamedTuple):
     history: MergeHistory
 
     def includes(self, partition: int, at: int) -> bool:
-        """Whether what the partition had become at this offset is in the merge."""
+        """Whether the partition's model at this offset is in the merge."""
         return any((each.partition, each.at) == (partition, at) for each in self.roster)
 
 
 def merge_key(group: str, number: int, index: int) -> bytes:
-    """The key of message `index` of the merged model of round `number`."""
+    """Return the key of message `index` of the merged model of round `number`."""
     return f"{group}/{number}/{index}".encode()
 
 
 def round_of(key: bytes) -> int:
-    """Return the round that a key of `merge_key` is about."""
+    """Return the round in a key that `merge_key` made."""
     return int(key.rsplit(b"/", 2)[1])
 
 
 def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[bytes]:
-    """Return the messages of a merged model; ModelError if a weight is not finite, which must never be kept."""
+    """Return the messages of a merged model; ModelError if a weight is not finite: that is never kept."""
     blocks, compress = blocks_of(model.table), compressor()
     check_finite(model.table, 0, len(model.table.slots))
     contents = [encode_block(model.table, start, stop) for start, stop in blocks]
@@ -151,14 +151,14 @@ def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[
 
 
 class _Formats(Stored):
-    """Reads the formats of a message, whichever they are."""
+    """Checks the formats that a message names."""
 
     v: int
     slots: int
 
 
 class Envelope(Stored):
-    """Reads what every message of a merged model says of itself."""
+    """Checks the envelope of a message of a merged model."""
 
     group: str
     round: int
@@ -173,7 +173,7 @@ class Envelope(Stored):
 
 
 class StoredMerge(StoredSums):
-    """Reads the manifest of a merged model."""
+    """Checks the manifest of a merged model."""
 
     partitions: PartitionNumber
     roster: tuple[RosterEntry, ...]
@@ -185,13 +185,13 @@ class StoredMerge(StoredSums):
     options: Any
 
     def manifest(self, number: int) -> MergeManifest:
-        """Return what is recorded of the merge, given the round that it is of."""
+        """Return the record of the merge, given its round."""
         history = MergeHistory(self.merges, self.dropped)
         return MergeManifest(number, self.partitions, self.roster, self.excluded, self.digest, self.counts, history)
 
 
 def _open(group: str, number: int, value: bytes | None) -> tuple[int, Envelope]:
-    """Format of the blocks, and what is in a message of a round's merged model; SnapshotError if it is not one."""
+    """Return the format of the blocks and the envelope of a message of a round's merged model; else SnapshotError."""
     try:
         content = unpacked_msgpack(value)
         formats = of_kind(_Formats, content)
@@ -219,7 +219,7 @@ def _data(envelope: Envelope, most: int) -> bytes:
 
 
 def read_manifest(group: str, number: int, value: bytes | None) -> MergeManifest:
-    """What is recorded of a round's merge, from the last of its messages; SnapshotError if that is not what it is."""
+    """Return the record of a round's merge from the last of its messages; SnapshotError if `value` is not that one."""
     slots, envelope = _open(group, number, value)
     if not envelope.last:
         raise SnapshotError(
@@ -241,8 +241,8 @@ class MergeDecoder:
 
     options   of the models that were merged
 
-    model     of use only if nothing is `left`
-    manifest  None before that
+    model     the merged model; it can be used when nothing is `left`
+    manifest  the record of the merge; None as long as anything is `left`
     """
 
     def __init__(self, group: str, number: int, options: Options) -> None:
@@ -264,13 +264,13 @@ class MergeDecoder:
         return len(self._blocks) + 1 - self._next
 
     def take(self, record: Record | None, pointer: MergedPointer) -> None:
-        """Take in the next message of a log, if it is one of the merged model there; None: there is none.
+        """Take in the next record of the log if it belongs to the merged model at `pointer`; None: the log has ended.
 
-        SnapshotError if none of it can follow, or if it is not the one that must come now.
+        SnapshotError if no message of the model can follow, or if this is not the one that must come now.
         """
         if record is None or record.offset() > pointer.last:
             raise SnapshotError(f"expected {self.left} messages more, found none")
-        # Others write to the topic meanwhile. If one of ours is missing, there will be too few.
+        # Records of others are passed over. If a message of the model is missing, some are `left` at the pointer's end.
         if record.offset() >= pointer.first and record.key() == self.key:
             self.add(record.value())
 
@@ -302,7 +302,7 @@ class MergeDecoder:
                 f"other settings were merged"
             )
         write_constant(table, content)
-        # Arrays of its own: what comes out of a message can't be written to.
+        # The arrays are copied, as those in a message are read-only.
         self.model = mergeable_from(
             options, table, {name: array.copy() for name, array in unpacked(content.arrays).items()}
         )

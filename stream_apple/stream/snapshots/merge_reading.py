@@ -9,15 +9,15 @@ from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_messages import MergeDecoder, MergeManifest, read_manifest
 
 PATIENCE_S = 120.0
-"""Without a further message. Longer than a dead worker's transaction may keep the end of the topic undecided."""
+"""The longest time without a message. A dead worker's transaction keeps the end of the topic undecided for less."""
 GONE_S = 10.0
-"""The same where the log ends before the merged model does: the topic has been made anew."""
-_MESSAGES = 8  # for a fetch; half a megabyte each
+"""The same if the log ends before the merged model does: then the topic was made anew."""
+_MESSAGES = 8  # to fetch at once; half a megabyte each
 _WAIT_S = 0.02
 
 
 def merged_place(provenance: Provenance, pointer: MergedPointer) -> str:
-    """Return which merged model that is, and where, in words."""
+    """Return a text that says which merged model that is, and where."""
     return (
         f"the merged model of round {pointer.round} of group {provenance.group} ({provenance.topics.merges}-0, "
         f"messages {pointer.first} to {pointer.last})"
@@ -25,9 +25,10 @@ def merged_place(provenance: Provenance, pointer: MergedPointer) -> str:
 
 
 class MergeReading:
-    """Messages of one merged model: all of them if there is a decoder, else the manifest alone, which is the last.
+    """Reads the messages of one merged model: all of them if there is a decoder, else only the manifest.
 
-    manifest  None before it has been read
+    pointer   where the messages are; without a decoder, where the manifest is
+    manifest  without a decoder, the manifest; None before it has been read
     """
 
     def __init__(
@@ -48,7 +49,10 @@ class MergeReading:
         self._heard = now()
 
     def read_on(self, until: float) -> bool:
-        """Take in what there is, until that time at most; whether all has come. GapError if it is gone."""
+        """Read what there is, until that time at most; return whether all has come.
+
+        GapError if the log no longer has it; SnapshotError if it is damaged, or does not come in time.
+        """
         while self._read() and not self._done and self._now() < until:
             pass
         return self._done
@@ -59,7 +63,7 @@ class MergeReading:
 
     def _read(self) -> int:
         left = 1 if self.decoder is None else self.decoder.left
-        # Not more than are still to come: the client would wait for those.
+        # The client would wait for more messages than are still to come.
         records = self.log.fetch(min(_MESSAGES, left), _WAIT_S)
         for record in records:
             if not self._done:

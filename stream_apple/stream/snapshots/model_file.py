@@ -1,6 +1,7 @@
-"""A model as one file: a snapshot's messages, what they descend from, and the names of its features.
+"""A model as one file: a snapshot's messages, the model's lineage and settings, and the names of its features.
 
-The first line tells what it is; a digest over all the rest comes next, then a msgpack map.
+The first line is FILE_MAGIC and the format; 16 bytes of digest (xxh3_128 of the line and the map) follow, and a msgpack
+map.
 """
 
 import re
@@ -35,11 +36,11 @@ _LINE = re.compile(rb"([0-9]{1,9})\n")
 
 
 class MergedFrom(NamedTuple):
-    """One of the models that a merged one was made of: whose, and which state of it.
+    """One of the models that a merged model was made of, in one of its states.
 
-    model   its fingerprint
+    model   the model's fingerprint
     at      the first offset that it had not learned
-    digest  of its state, 32 hex digits
+    digest  of the state, 32 hex digits
     """
 
     group: Identifier
@@ -51,16 +52,16 @@ class MergedFrom(NamedTuple):
 
 
 class StartingFile(Closed):
-    """The file that a model started from, which is not needed any more."""
+    """Identifies the file that a model started from; the file itself is not needed any more."""
 
     sha256: FileHash
 
 
 class SavedSettings(Closed):
-    """Sections of the configuration that the model depends on, in JSON types; and what it started from.
+    """Sections of the configuration that the model depends on, in JSON types; and the file that it started from.
 
-    `input` and `output` are there if the model depends on them. None of the others: a file that somebody else made says
-    nothing of this machine, such as which files to open.
+    `input` and `output` are there if the model depends on them. No other section is read: a file that somebody else
+    made must not decide anything about this machine, such as which files are opened.
     """
 
     learner: dict[str, Any]
@@ -71,12 +72,12 @@ class SavedSettings(Closed):
     from_model: StartingFile | None = None
 
     def sections(self) -> dict[str, dict[str, Any]]:
-        """Return the sections of the configuration alone, without `from_model`."""
+        """Return only the sections of the configuration, without `from_model`."""
         return self.model_dump(exclude={"from_model"}, exclude_none=True)
 
 
 class _Content(Stored):
-    """Reads what a model file has behind its digest."""
+    """Checks the map that a model file has behind its digest."""
 
     group: Identifier
     topic: TopicName
@@ -95,10 +96,10 @@ class _Content(Stored):
 class SavedModel(NamedTuple):
     """Holds what was read from a model file.
 
-    pointer      where the snapshot was in the models topic; of a merged model, which was in none, -1
+    pointer      where the snapshot was in the models topic; first and last are -1 for a merged model, which was in none
     messages     the snapshot's, in their order
     names        key of a base feature -> its name
-    merged_from  what it was made of, in order, if models were merged
+    merged_from  the models that it was made of, in order, if models were merged
     """
 
     group: str
@@ -112,7 +113,7 @@ class SavedModel(NamedTuple):
     merged_from: tuple[MergedFrom, ...] = ()
 
     def restore(self, model: PartitionModel) -> None:
-        """Write the state into a new model of these settings; SnapshotError if that is not what the file says."""
+        """Write the state into a new model of these settings; SnapshotError if the result has another digest."""
         decoder = SnapshotDecoder(model, self.pointer)
         if decoder.left != len(self.messages):
             raise SnapshotError(f"expected {decoder.left} messages of the snapshot, found {len(self.messages)}")
@@ -128,7 +129,10 @@ def model_file_of(
     names: Names,
     merged_from: Sequence[MergedFrom] = (),
 ) -> bytes:
-    """The file's content. `pointer` is where the model's state has come from, and has its digest."""
+    """Return the file's content; SnapshotError unless the model is in the state that `pointer` names.
+
+    pointer  of the snapshot that the model was restored from, with its digest
+    """
     snapshot = encode_snapshot(model)
     if (snapshot.at, snapshot.digest) != (pointer.at, pointer.digest):
         raise SnapshotError(f"expected the state of {pointer}, found {snapshot.digest} at {snapshot.at}")
@@ -153,7 +157,7 @@ def model_file_of(
 
 
 def read_model_file(content: bytes, place: str) -> SavedModel:
-    """What the file at `place` holds; SnapshotError if it is damaged or no such file."""
+    """Return what the file at `place` holds, given its content; SnapshotError if it is no model file, or damaged."""
     line = _LINE.match(content, len(FILE_MAGIC)) if content.startswith(FILE_MAGIC) else None
     if line is None:
         raise SnapshotError(f"{place}: expected a file that `inspect --save` has written, or `merge`, found another")

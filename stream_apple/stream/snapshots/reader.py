@@ -1,6 +1,6 @@
-"""One snapshot out of the models topic and into a new model: for restoring, verifying and inspecting alike.
+"""Reads one snapshot from the models topic into a new model: used to restore, verify and inspect.
 
-Who reads decides how long to wait for the next message; what a message must be is decided here.
+The caller fetches, and decides how long to wait for the next message; this module decides what a message must be.
 """
 
 from stream_apple.core.learner.merging.mergeable import Mergeable
@@ -13,10 +13,12 @@ from stream_apple.stream.snapshots.codec import SnapshotDecoder
 
 
 class SnapshotReader:
-    """Takes the snapshot's messages out of those of its partition of the models topic, from its first on.
+    """Picks the snapshot's messages among those of its partition of the models topic, from its first on.
 
-    model    as a new one; of use only when nothing is `left`, and the merged model has been given that it refers to
+    model    a new one; it can be used when nothing is `left` and, if `merged` is not None, `complete` has been called
     pointer  what the committed offset says of the snapshot
+
+    written_at_ms  time of day when its last message was written, 0 before that has come
     """
 
     def __init__(self, provenance: Provenance, model: PartitionModel, pointer: SnapshotPointer) -> None:
@@ -36,18 +38,18 @@ class SnapshotReader:
 
     @property
     def merged(self) -> MergedPointer | None:
-        """Where the merged model is whose table the model has; None if the snapshot is whole."""
+        """Return where the merged model is whose table the model has; None if the snapshot is whole."""
         return self._decoder.merged
 
     def complete(self, merged: Mergeable) -> None:
-        """Take over the table of that merged model; SnapshotError if it is not the one."""
+        """Take over the table of that merged model; SnapshotError if it is another model's."""
         try:
             self._decoder.complete(merged)
         except SnapshotError as error:
             raise SnapshotError(f"{self._place}: {error}") from error
 
     def accept(self, record: Record) -> None:
-        """Take in the next message of the log; SnapshotError if the snapshot is not whole, or not the one."""
+        """Take in the next message of the log; SnapshotError if messages are missing, or of another snapshot."""
         if record.offset() > self.pointer.last:
             raise self.incomplete("found none")
         if not (record.key() or b"").startswith(self._prefix):

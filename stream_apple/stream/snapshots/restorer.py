@@ -1,6 +1,6 @@
 """Reading snapshots back into models, a little in each iteration of the loop, one model at a time.
 
-Before a model is believed, the evidence about it is looked at (`evidence.py`), while the snapshot is fetched.
+While a snapshot is fetched, the evidence about its partition is examined (`evidence.py`); only then is it read.
 """
 
 import time
@@ -20,11 +20,11 @@ from stream_apple.stream.snapshots.reader import SnapshotReader
 from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
 PATIENCE_S = 120.0
-"""Without a further message. Longer than a dead writer's transaction may keep a partition's end undecided (45 s)."""
+"""The longest time without a message. A dead writer's transaction keeps a partition's end undecided for 45 s."""
 GONE_S = 10.0
-"""The same where the log ends before the snapshot does. A new leader may not know the end of its log for a moment."""
-_ITERATION_S = 0.05  # for an iteration of the loop: the live partitions wait meanwhile
-_MESSAGES = 8  # for a fetch; half a megabyte each
+"""The same if the log ends before the snapshot does. A new leader may at first report too early an end."""
+_ITERATION_S = 0.05  # for reading in an iteration of the loop: the live partitions wait meanwhile
+_MESSAGES = 8  # to fetch at once; half a megabyte each
 _WAIT_S = 0.02
 
 _log = structlog.get_logger()
@@ -57,11 +57,11 @@ class Restorer:
         return bool(self._waiting)
 
     def add(self, partition: Partition) -> None:
-        """Find this partition's model after those before it."""
+        """Find this partition's model when those that were added before are found."""
         self._waiting.append(partition)
 
     def drop(self, partition: Partition) -> None:
-        """The partition has gone: its model is not needed."""
+        """Find this partition's model no longer, as the worker does not own it any more."""
         if partition in self._waiting:
             if self._waiting.index(partition) == 0:
                 self._close()
@@ -73,9 +73,10 @@ class Restorer:
         self._waiting = []
 
     def read_on(self) -> Partition | None:
-        """Read for a moment; a partition whose model is complete now. SnapshotError if it can't be had.
+        """Read for a moment; return a partition whose model is complete now, else None.
 
-        ConfigurationError, GapError if the evidence is against it.
+        SnapshotError if its snapshot can't be restored; ConfigurationError, GapError if the evidence contradicts its
+        committed offset.
         """
         if not self._waiting:
             return None
@@ -109,10 +110,10 @@ class Restorer:
 
 
 class _Search:
-    """What is looked for of one partition: evidence, and the snapshot if there is to be one."""
+    """Reads what one partition's model is found by: the evidence, and its snapshot, if it has one."""
 
     def __init__(self, broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float]) -> None:
-        # Both connect at once.
+        # The reader of the snapshot connects, and fetches, while the evidence is read.
         self.restore = _Restore(broker, provenance, partition, now) if partition.plan.restore else None
         self._evidence = examine(broker, provenance, partition, now)
 
@@ -130,7 +131,7 @@ class _Search:
 
 
 class _Restore:
-    """The restore of one partition's model: its snapshot, and the merged model that it refers to, if it does."""
+    """Restores one partition's model: from its snapshot, and from the merged model, if the snapshot refers to one."""
 
     def __init__(self, broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float]) -> None:
         pointer = partition.snapshot
@@ -152,7 +153,7 @@ class _Restore:
             self._merged.log.close()
 
     def read_on(self, until: float) -> bool:
-        """Take in what there is, until that time at most; whether the model is complete."""
+        """Read what there is, until that time at most; return whether the model is complete."""
         try:
             while self.reader.left and self._read() and self._now() < until:
                 pass
@@ -165,7 +166,7 @@ class _Restore:
             ) from error
 
     def _read_merged(self, pointer: MergedPointer, until: float) -> bool:
-        """Take in the merged model whose table the model has; whether it is complete."""
+        """Read the merged model whose table the model has; return whether it is complete."""
         if self._merged is None:
             decoder = MergeDecoder(self._provenance.group, pointer.round, self._options)
             self._merged = MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
@@ -183,7 +184,7 @@ class _Restore:
     def _read(self) -> int:
         """Take in messages of the snapshot; return how many came."""
         try:
-            # Not more than are still to come: the client would wait for those.
+            # The client would wait for more messages than are still to come.
             records = self.log.fetch(min(_MESSAGES, self.reader.left), _WAIT_S)
         except GapError as error:
             raise self.reader.incomplete(f"found that they are gone from the log: {error}") from error

@@ -1,4 +1,4 @@
-"""What the writing and reading of snapshots tell whoever measures them: calls on the loop's thread."""
+"""What writing and reading snapshots report to metrics: the calls of a recorder, all on the loop's thread."""
 
 from typing import Protocol
 
@@ -9,9 +9,9 @@ class SnapshotRecorder(Protocol):
     """Measures how large snapshots are and how long they take."""
 
     def saved(self, partition: Partition, size: int, seconds: float) -> None:
-        """A snapshot of `size` bytes is written, which took `seconds`."""
+        """Note that a snapshot of `size` bytes is written, which took `seconds`."""
         ...
 
     def restored(self, seconds: float) -> None:
-        """A snapshot was read back, which took `seconds`."""
+        """Note that a snapshot has been restored, which took `seconds`."""
         ...

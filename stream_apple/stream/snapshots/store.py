@@ -1,6 +1,6 @@
 """Models as they are kept in Kafka: from what a group has committed to the newest snapshot, restored.
 
-For those who only look: nothing is asked of the workers, who may go on, and may displace a snapshot while it is read.
+Commands that change nothing use this. The workers go on meanwhile, and may displace a snapshot while it is read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,36 +22,36 @@ from stream_apple.stream.snapshots.merge_reading import merged_place
 from stream_apple.stream.snapshots.reader import SnapshotReader
 
 FEW_LARGE = 50
-"""Messages for a fetch where each may have a megabyte."""
-_REREADS = 5  # of a snapshot that compaction takes away because a newer one is there
+"""Messages to fetch at once where each may have a megabyte."""
+_REREADS = 5  # times that a newer snapshot is tried after compaction has removed the one that was being read
 
 
 class Logs(Protocol):
-    """Reads the cluster for those who only look."""
+    """Reads the cluster for commands that change nothing."""
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has; ConfigurationError if it does not exist."""
+        """Return how many partitions the topic has; ConfigurationError if it does not exist."""
         ...
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """The group's committed offsets in the examples topic; open transactions are not waited for."""
+        """Return the group's committed offsets in the examples topic, without waiting for open transactions."""
         ...
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """The same, when transactions that are being decided have been."""
+        """Return the committed offsets, once transactions that are being decided have been."""
         ...
 
     def log_range(self, topic: str, partition: int) -> LogRange:
-        """Offsets in the log; `high` is its very end, what is not decided yet included."""
+        """Return the offsets in the log; `high` is its very end, with records that are not decided yet."""
         ...
 
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
-        """Read what is committed from `offset` on."""
+        """Return a reader of committed records from `offset` on."""
         ...
 
 
 def check_stored(logs: Logs, provenance: Provenance, number: int, pointer: SnapshotPointer) -> None:
-    """SnapshotError, GapError unless a snapshot, and the merged model that it may refer to, can be in their logs."""
+    """Raise SnapshotError or GapError unless the logs can hold a snapshot, and the merged model that it refers to."""
     check_in_log(provenance, number, pointer, logs.log_range(provenance.topics.models, number))
     if pointer.refers and provenance.topics.merges:
         found = _manifest(logs, provenance, number, pointer)
@@ -60,7 +60,7 @@ def check_stored(logs: Logs, provenance: Provenance, number: int, pointer: Snaps
 
 
 def _manifest(logs: Logs, provenance: Provenance, number: int, pointer: SnapshotPointer) -> StoredManifest | None:
-    """What is noted at the end of a snapshot; None if the log ends before."""
+    """Return the manifest of a snapshot; None if the log ends before it."""
     topic = provenance.topics.models
     check_in_log(provenance, number, pointer, logs.log_range(topic, number))
     log = logs.reader(topic, number, pointer.last)
@@ -70,7 +70,7 @@ def _manifest(logs: Logs, provenance: Provenance, number: int, pointer: Snapshot
 
 
 def _check_merged(logs: Logs, provenance: Provenance, merged: MergedPointer) -> int:
-    """Return where the log of merges ends; GapError if this merged model, whose table a snapshot has, is gone."""
+    """Return where the merges topic ends; GapError if it no longer has this merged model of a snapshot."""
     low, high = logs.log_range(provenance.topics.merges, 0)
     if merged.first < low:
         raise GapError(
@@ -81,9 +81,10 @@ def _check_merged(logs: Logs, provenance: Provenance, merged: MergedPointer) -> 
 
 
 class StoredModel(NamedTuple):
-    """Holds what is committed, and the model in its snapshot.
+    """Holds what is committed of a partition, and the model in its snapshot.
 
-    model  None if there is no snapshot yet, or if it can't be restored: `fault` says why
+    model  None if there is no snapshot yet, or if it can't be restored
+    fault  why it can't be restored; None if it can, or if there is none
     """
 
     metadata: OffsetMetadata
@@ -92,7 +93,10 @@ class StoredModel(NamedTuple):
 
 
 class SnapshotStore:
-    """The models of one group, as Kafka has them. `new_model`: its models accept any share of rejects."""
+    """Restores the models of one group from Kafka.
+
+    new_model  makes a model that has learned nothing, and accepts any share of rejects
+    """
 
     def __init__(self, logs: Logs, provenance: Provenance, new_model: ModelFactory) -> None:
         self._logs = logs
@@ -100,9 +104,9 @@ class SnapshotStore:
         self._new_model = new_model
 
     def newest(self, number: int, committed: Committed) -> StoredModel:
-        """The newest snapshot of a partition; ConfigurationError if it is of a model of other settings.
+        """Return the newest snapshot of a partition; ConfigurationError if its model has other settings.
 
-        GapError if newer ones displace each before it is read.
+        GapError if each snapshot is displaced by a newer one before it is read.
         """
         for _ in range(_REREADS):
             metadata = self._provenance.read_metadata(number, committed)
@@ -122,14 +126,14 @@ class SnapshotStore:
         )
 
     def manifest(self, number: int, pointer: SnapshotPointer) -> StoredManifest | None:
-        """What is noted at the end of a snapshot, of whatever model it is; None if it can't be had."""
+        """Return the manifest of a snapshot of any model; None if it can't be read."""
         try:
             return _manifest(self._logs, self._provenance, number, pointer)
         except (SnapshotError, GapError):
             return None
 
     def _restored(self, number: int, metadata: OffsetMetadata, pointer: SnapshotPointer) -> PartitionModel:
-        """The model in a snapshot; SnapshotError if it is not whole, or not what the pointer says."""
+        """Return the model in a snapshot; SnapshotError if messages are missing, or of another snapshot."""
         topic = self._provenance.topics.models
         check_in_log(self._provenance, number, pointer, self._logs.log_range(topic, number))
         model = self._new_model(number, self._provenance.lineage_at(number, metadata.lineage, pointer.at))
@@ -146,7 +150,7 @@ class SnapshotStore:
         return model
 
     def _merged(self, pointer: MergedPointer, options: Options) -> Mergeable:
-        """A merged model that a snapshot refers to; GapError if it is gone, SnapshotError if it is not whole."""
+        """Return the merged model that a snapshot refers to; GapError if it is gone, SnapshotError if it is damaged."""
         topic, place = self._provenance.topics.merges, merged_place(self._provenance, pointer)
         high = _check_merged(self._logs, self._provenance, pointer)
         decoder = MergeDecoder(self._provenance.group, pointer.round, options)

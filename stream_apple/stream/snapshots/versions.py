@@ -1,14 +1,14 @@
-"""Formats of snapshots, from the first to the present one, and the way from each to the next.
+"""Formats of snapshots, from the first to the present one, and the conversion of each to the next.
 
-The rule. Whoever changes `SLOT`, or the names, types or sizes of the other arrays of a model's state:
+Whoever changes `SLOT`, or the names, types or sizes of the other arrays of a model's state, must
 
-    1. adds one to VERSION, and the new layout of a block to `_COLUMNS`; old entries are never changed;
-    2. adds to `_UPGRADES` the two functions that make the previous format's columns and manifest into the new ones;
-    3. adds a golden snapshot of the new format to `tests/data`; the old ones stay, and must restore for ever.
+    1. set VERSION to the next free number, and add the new layout of a block to `_COLUMNS`, without changing old ones;
+    2. add to `_UPGRADES` the two functions that convert the previous format's columns and manifest;
+    3. add a golden snapshot of the new format to `tests/data`; the old ones stay, and must always be restorable.
 
-Workers read every format up to their own and write their own, so an upgrade needs no ceremony; a downgrade is
-refused with a message. If the *meaning* of the state changes (the same records would give another model), it is
-not a snapshot's format that changes but `lineage.FORMAT`, and old models can't be continued.
+Workers read every format up to their own and write their own, so an upgrade needs no further step; a downgrade is
+refused with a message. If the *meaning* of the state changes (the same records would give another model), then
+`lineage.FORMAT` must change instead, and old models can't be continued.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 VERSION = 2
 REFERENCE = 3
-"""Of a snapshot that is a manifest alone: the table is that of the merged model that it names. The next format of whole
-snapshots is the fourth."""
+"""Format of a snapshot that is a manifest alone, and refers to the table of a merged model. So the next format of whole
+snapshots has number 4."""
 
 BlockColumns = dict[str, NDArray[Any]]
 Manifest = dict[str, Any]
@@ -28,7 +28,7 @@ Layout = tuple[tuple[str, str], ...]
 
 
 class Upgrade(NamedTuple):
-    """From one format to the next; either may change what it is given, and returns it."""
+    """The two functions that convert one format to the next; each may change its argument, and returns the result."""
 
     columns: Callable[[BlockColumns], BlockColumns]
     manifest: Callable[[Manifest], Manifest]
@@ -61,18 +61,18 @@ _COLUMNS: dict[int, Layout] = {
 
 
 def _columns_with_sights(columns: BlockColumns) -> BlockColumns:
-    """Models of the first format have one predictor, which does not count sights."""
+    """Add the column of sights, all 0: models of format 1 have one predictor, which does not count them."""
     return columns | {"sights": np.zeros(len(columns["key"]), np.uint8)}
 
 
 def _manifest_with_sights(manifest: Manifest) -> Manifest:
-    """The constant's; such models have no companions, and observed nothing that they do not need."""
+    """Add the constant's sights; models of format 1 have no companions and no measurements besides their state."""
     manifest["constant"]["sights"] = bytes(1)
     return manifest | {"companion": b"", "observed": {}}
 
 
 _UPGRADES: dict[int, Upgrade] = {1: Upgrade(_columns_with_sights, _manifest_with_sights)}
-"""Format -> how to make it the next one."""
+"""Format -> its conversion to the next one."""
 
 
 def is_known(version: int) -> bool:
@@ -93,7 +93,7 @@ def upgrade_columns(version: int, columns: BlockColumns) -> BlockColumns:
 
 
 def upgrade_manifest(version: int, manifest: Manifest) -> Manifest:
-    """A manifest in the present format; anything may come of one that is damaged, and any error of Python's types."""
+    """Return a manifest in the present format; a damaged one may give any result, or any of DAMAGES (`blocks.py`)."""
     for step in range(version, VERSION):
         manifest = _UPGRADES[step].manifest(manifest)
     return manifest

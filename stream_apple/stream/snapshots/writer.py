@@ -1,12 +1,12 @@
-"""Writing snapshots: whose are due, and their messages in the open transaction, a few in each iteration.
+"""Writing snapshots: says which are due, and sends their messages in the open transaction, a few in each iteration.
 
-A snapshot is taken when an epoch has ended, every `interval_s`, and before a partition is given up. It is of the
-state at one moment. Learning goes on while it is encoded and sent, from a copy of the state, and the transaction is
-held open until it is complete: a part of a snapshot must never be committed, for it would displace parts of the last
-one. One such snapshot at a time, so that the memory for it is that of one model.
+A snapshot is taken when an epoch has ended, every `interval_s`, and before a partition is given up. It has the state at
+one moment. Learning goes on while it is encoded and sent from a copy of the state. The transaction stays open until the
+snapshot is complete: a part of it must never be committed, as it would displace parts of the last one. Only one such
+snapshot is taken at a time, so that there is only one copy of a model in memory.
 
-Snapshots that others wait for are of models that stand still meanwhile: they need no copy, come encoded by the threads
-that learn, and share a transaction.
+Awaited snapshots are of models that stand still at the end of a round: they need no copy, learning threads encode them,
+and several share a transaction.
 """
 
 import math
@@ -23,14 +23,14 @@ from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder
 from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
 MOST_IN_FLIGHT = 16 << 20
-"""Bytes of messages that may be on their way: what an iteration, or the client's queue, takes without waiting."""
+"""Bytes of messages that the broker may not have acknowledged yet: the client's queue takes these without waiting."""
 MOST_AT_ONCE = 96 << 20
-"""Bytes of the tables of which snapshots are encoded at once for those who wait; compressed, they are in memory."""
+"""Bytes of the tables whose awaited snapshots are encoded at the same time and kept, compressed, in memory."""
 GATHERING_S = 1.0
-"""After so long no more of these join a transaction: who is in it already need not wait for them."""
+"""Seconds after which no more awaited snapshots join a transaction, so that those in it need not wait any longer."""
 _SEND_S = 0.02
-"""For an iteration: encoding takes 2 ms a message."""
-_LOOK_SHARE = 0.001  # of the interval, from one look at all partitions to the next, if no snapshot is due in any
+"""Seconds for sending in an iteration; encoding takes 2 ms a message."""
+_LOOK_SHARE = 0.001  # of the interval, from one look at all partitions to the next, if no snapshot is due
 _EPOCH_SHARE = 0.1  # of the interval: a backlog's epochs may end many times in a second
 
 _log = structlog.get_logger()
@@ -39,7 +39,7 @@ _log = structlog.get_logger()
 class SnapshotWriter:
     """Writes the snapshots of one worker.
 
-    provenance  the models topic, and whose models they are
+    provenance  names the models topic, and the group whose models they are
     interval_s  the longest time between two snapshots of a partition that learns
     """
 
@@ -64,19 +64,19 @@ class SnapshotWriter:
 
     @property
     def busy(self) -> bool:
-        """Whether a snapshot is in the open transaction, or may still join it: it is not to be committed yet."""
+        """Whether no commit may be made, as a snapshot in the open transaction is incomplete, or may still join it."""
         if self._awaited and not self._is_full:
             return True
         return any(not (each.sent if each.awaited else each.complete) for each in self._transfers)
 
     @property
     def sending(self) -> bool:
-        """Whether a snapshot is in the open transaction, and not with the broker yet."""
+        """Whether a snapshot is in the open transaction that the broker does not have completely yet."""
         return bool(self._transfers)
 
     @property
     def awaited(self) -> bool:
-        """Whether others wait for a snapshot in the open transaction."""
+        """Whether a merge waits for a snapshot in the open transaction."""
         return any(each.awaited for each in self._transfers)
 
     @property
@@ -84,13 +84,13 @@ class SnapshotWriter:
         return self._now() - self._gathering_since > GATHERING_S
 
     def due(self, owned: Iterable[Partition]) -> Partition | None:
-        """Return the partition whose snapshot is due most of all, if none is being written or expected."""
+        """Return the partition whose snapshot is the most overdue; None if none is due, or one is being written."""
         if self._transfers or self._expected or self._awaited:
             return None
         if self._now() < self._look_at:
             return None
         ready = [p for p in owned if p.state in ANSWERING and p.written is None and (p.unsaved > 0 or p.refers)]
-        # The longest overdue first: where snapshots take longer than their interval, each still has its turn.
+        # The longest overdue comes first: if snapshots take longer than their interval, each partition has its turn.
         most = max(ready, key=self._overdue, default=None)
         if most is not None and self._overdue(most) >= 0.0:
             return most
@@ -98,11 +98,11 @@ class SnapshotWriter:
         return None
 
     def look_soon(self) -> None:
-        """Look at all partitions with the next question: a model has left something out, which can't wait."""
+        """Have `due` look at all partitions the next time, as a model has left out records and must be saved soon."""
         self._look_at = -math.inf
 
     def due_at_once(self, urgent: Collection[Partition]) -> Sequence[Partition]:
-        """Return those of these partitions, for whose snapshots others wait, whose are to be encoded now."""
+        """Return which of these partitions, whose snapshots are awaited, are to be encoded now."""
         if self._is_full:
             return []
         encoded = self._awaited | {each.partition for each in self._transfers if not each.sent}
@@ -117,41 +117,41 @@ class SnapshotWriter:
         return found
 
     def is_writing(self, partition: Partition) -> bool:
-        """Whether a snapshot of the partition is on its way, or expected."""
+        """Whether a snapshot of the partition is being sent, or expected."""
         coming = self._expected | self._awaited
         return partition in coming or any(each.partition is partition for each in self._transfers)
 
     def _overdue(self, partition: Partition) -> float:
-        """Return by how many seconds the newest whole snapshot is older than it may be."""
+        """Return by how many seconds the newest whole snapshot is too old; negative if it is not yet."""
         if partition.jumped:
             return math.inf
         share = _EPOCH_SHARE if partition.epoch_ended else 1.0
         return self._now() - partition.unsaved_since - share * self._interval_s
 
     def expect(self, partition: Partition) -> None:
-        """A copy of the partition's state is being made, and comes with `begin`."""
+        """Note that a copy of the partition's state is being made, and will be given to `begin`."""
         self._expected.add(partition)
 
     def begin(self, partition: Partition, image: ModelImage) -> None:
-        """Write this state of the partition's model, which nobody changes; a transaction must be open."""
+        """Begin to send a snapshot with this state, which nothing may change meanwhile; a transaction must be open."""
         self._expected.discard(partition)
         encoder = SnapshotEncoder(partition.model, image)
         self._transfers.append(_Transfer(self._broker, self._provenance, partition, encoder, iter(encoder), self._now))
 
     def expect_at_once(self, partition: Partition) -> None:
-        """The partition's state is being encoded, and comes with `begin_encoded`."""
+        """Note that the partition's state is being encoded, and will be given to `begin_encoded`."""
         self._awaited.add(partition)
         self._gathering_since = min(self._gathering_since, self._now())
 
     def begin_encoded(self, partition: Partition, snapshot: Snapshot) -> None:
-        """Write this snapshot, which others wait for; a transaction must be open."""
+        """Begin to send this awaited snapshot; a transaction must be open."""
         self._awaited.discard(partition)
         messages = iter(snapshot.messages)
         transfer = _Transfer(self._broker, self._provenance, partition, snapshot, messages, self._now, awaited=True)
         self._transfers.append(transfer)
 
     def send_on(self) -> bool:
-        """Send what may be sent without waiting; return whether a snapshot has become complete."""
+        """Send as much as possible without waiting; return whether a snapshot has become complete."""
         until = self._now() + _SEND_S
         in_flight = sum(each.in_flight for each in self._transfers)
         for transfer in self._transfers:
@@ -159,7 +159,7 @@ class SnapshotWriter:
         return self._complete_some()
 
     def finish(self) -> None:
-        """Send the rest, and wait until the broker has it."""
+        """Send the rest of all snapshots, and wait until the broker has it."""
         while self._transfers:
             self.send_on()
             if self._transfers:
@@ -168,7 +168,7 @@ class SnapshotWriter:
         self._gathering_since = math.inf
 
     def drop(self) -> None:
-        """The transaction has been aborted, and no state is on its way."""
+        """Forget all snapshots, as the transaction is aborted."""
         self._transfers = []
         self._expected.clear()
         self._awaited.clear()
@@ -209,10 +209,12 @@ def _table_bytes(partition: Partition) -> int:
 class _Transfer:
     """Sends one snapshot to the broker.
 
+    source     the snapshot
     messages   of the source, in order
-    awaited    whether others wait for it
+    awaited    whether a merge waits for it
 
-    in_flight  bytes that are on their way
+    bytes      sent so far
+    in_flight  bytes that are sent, and not acknowledged by the broker yet
     """
 
     def __init__(
@@ -250,9 +252,9 @@ class _Transfer:
         return len(self._offsets) == self.source.message_count
 
     def send(self, most: int, until: float) -> int:
-        """Send on, so many more bytes at most, or what is one message more; return how many.
+        """Send messages until they have `most` bytes or more, or until that time; return how many bytes were sent.
 
-        Whatever the time: one message, if it may be sent, so that a snapshot comes to its end.
+        If `most` is above 0, at least one message is sent, even if it is late: so every snapshot is completed.
         """
         before, in_time = self.bytes, True
         while not self.sent and self.bytes - before < most and in_time:

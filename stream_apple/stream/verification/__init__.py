@@ -1,1 +1,1 @@
-"""Whether what was published is what the model had to publish."""
+"""Verifies that exactly the answers that the model had to give were published."""

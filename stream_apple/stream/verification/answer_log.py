@@ -1,8 +1,8 @@
-"""An output log, message by message: the answers of the model in question, and what must not be there.
+"""Reads an output log message by message: finds the answers of the verified model, and messages that must not be there.
 
-Readers know an answer by topic, partition and offset of its example. Whatever gives them a second one, an answer to no
-example, or nothing that they can read, is a fault, whoever wrote it. What other groups write about other examples, or
-into a dead-letter topic that they share, does them no harm and is counted.
+Readers identify an answer by topic, partition and offset of its example. A second answer, an answer to no example, and
+a message that readers can't read are faults, whoever wrote them. Messages of other groups about other examples, or in a
+shared topic of dead letters, do readers no harm and are only counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,26 +14,26 @@ from stream_apple.stream.model.dead_letters import dead_letter_origin
 from stream_apple.stream.positions.lineage import Origin
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 
-_MOST_UNDECIDED = 100_000  # answers behind what was committed at first: a transaction's, unless they are faults
+_MOST_UNDECIDED = 100_000  # answers from the first committed offset on: of an open transaction, unless they are faults
 
 
 def origin_of_dead_letter(record: Record) -> Origin | None:
-    """The origin of a dead letter, from its headers; None if they are not those of one."""
+    """Return the origin of a dead letter, from its headers; None if it is none."""
     told = dead_letter_origin(record)
     return None if told is None else Origin(told.model, told.topic, told.partition, told.offset)
 
 
 Identify = Callable[[Record], Origin | None]
-"""The origin of a message; None of one that readers can't use."""
+"""(message) -> its origin; None if readers can't use it."""
 
 
 class Subject(NamedTuple):
-    """Names a model, and the examples in question.
+    """Names the verified model, and the examples whose answers are compared.
 
     topic, partition  of the examples
-    models            fingerprints that the model has had, in their order: it gets a new one with every accepted gap
+    models            fingerprints that the model has had, in order: it gets a new one with each gap or skipped record
     answered          offsets of all examples that it has answered, as far as the verification goes
-    examples          offsets of the examples in question
+    examples          offsets of the examples whose answers are compared
     gaps              offsets of examples that it has left out; answers to them are not compared
     """
 
@@ -45,18 +45,18 @@ class Subject(NamedTuple):
     gaps: Sequence[range] = ()
 
     def left_out(self, example: int) -> bool:
-        """Whether the model has left out this example, because it lies in a gap."""
+        """Whether the model has left out this example, as it lies in a gap."""
         return any(example in gap for gap in self.gaps)
 
 
 class OutputPartition(NamedTuple):
     """Describes one partition of an output topic, as it was at some moment.
 
-    low, end    its messages
-    identify    their origins; None for one that readers can't use
-    home        partition of the examples -> partition of this topic that has its answers, None if there is no such
-    one_group   whether a second group's answers would be taken for ours: predictions name no group
-    first_look  whether nobody has told yet what else is wrong here: several partitions may share this one
+    low, end    its messages have offsets [low, end)
+    identify    returns the origin of a message
+    home        partition of the examples -> partition of this topic that has its answers; None if there is none
+    one_group   whether readers would take a second group's answers for this group's, as predictions name no group
+    first_look  whether it is read for the first time, so that its unreadable and misplaced messages are to be reported
     """
 
     topic: str
@@ -70,11 +70,11 @@ class OutputPartition(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How far the examples go, asked for when the ends of the outputs were known.
+    """Says how far the examples go; it is found out after the ends of the outputs.
 
-    log_end    of the examples: what was published before answers none behind it
-    committed  offset of the group
-    decided    asks for the committed offset anew, and waits for open transactions
+    log_end    the end of the log of examples: no message of the outputs may answer an example from there on
+    committed  the group's committed offset
+    decided    asks for the committed offset again, and waits for open transactions
     """
 
     log_end: int
@@ -83,7 +83,7 @@ class Reach(NamedTuple):
 
 
 class FoundAnswer(NamedTuple):
-    """An answer that an output log holds. `age`: which of the model's fingerprints it has, 0 for the first."""
+    """An answer in an output log; `age` is the index of its fingerprint among the model's, 0 for the first."""
 
     record: Record
     age: int
@@ -91,12 +91,12 @@ class FoundAnswer(NamedTuple):
 
 
 class AnswerLog:
-    """The answers of one model to the examples in question, one after the other, out of an output log.
+    """Returns the answers of one model to the compared examples, one after the other, from an output log.
 
     scan  the output log from its first message on
 
-    foreign     messages of other groups: about other topics' examples, or other models' where they disturb nobody
-    before_gap  answers to examples that the model has left out since: they were given before, by a state that is gone
+    foreign     harmless messages of other groups: about other topics' examples, or of other models
+    before_gap  answers to examples that the model has left out since; a state that is gone has given them
     """
 
     def __init__(self, scan: LogScan, output: OutputPartition, subject: Subject, reach: Reach, faults: Faults) -> None:
@@ -114,53 +114,53 @@ class AnswerLog:
         self._undecided: list[tuple[int, int]] = []  # offset of the answer, and of its example
 
     def age_of(self, model: str) -> int:
-        """Return which of the model's fingerprints this is, 0 for the first."""
+        """Return the index of this fingerprint among the model's, 0 for the first."""
         return self._ages[model]
 
     def peek(self) -> FoundAnswer | None:
         """Return the next answer, which stays the next; None at the end."""
         while self._next is None and (record := self._scan.take()) is not None:
-            # What has come since the ends were looked at may answer what has come since, too.
+            # Messages that came after `end` was asked for may answer examples that came after that, too.
             if record.offset() < self.output.end:
                 self._next = self._attribute(record)
         return self._next
 
     def skip(self) -> None:
-        """Go on to the answer behind the next one, which has been dealt with."""
+        """Pass the next answer, as it has been dealt with."""
         self._next = None
 
     def ahead(self, most: int) -> list[Record]:
-        """The next messages, whatever they are, as they stand in the log; none if one has been looked at."""
+        """Return some of the next messages of the log, of any kind; none if `peek` holds one."""
         found = [] if self._next is not None else self._scan.ahead(most)
         return found if found and found[-1].offset() < self.output.end else []
 
     def skip_ahead(self, count: int) -> None:
-        """Pass so many of the messages that are `ahead`, which are the answers that they had to be."""
+        """Pass so many messages of `ahead`, which are the expected answers."""
         self._scan.skip(count)
 
     def leave_out(self, examples: range) -> None:
-        """Leave the answers to these examples out of the comparison, too."""
+        """Compare no answers to these examples either."""
         self._subject = self._subject._replace(gaps=[*self._subject.gaps, examples])
         if self._next is not None and self._next.example in examples:
             self._pass(self._next)
             self._next = None
 
     def drain(self) -> None:
-        """Judge all that is there, where no answer is to be compared."""
+        """Judge all messages, if no answer is to be compared."""
         while self.peek() is not None:
             self.skip()
         self.finish()
 
     def finish(self) -> None:
-        """All answers have been dealt with: judge those whose transactions may have been open at first."""
+        """Judge the answers whose transactions may have been open at first; call it after the last answer."""
         self._judge_undecided()
 
     def fault(self, kind: Kind, offset: int | None, example: int | None, text: str) -> None:
-        """Take note of a message at `offset` that is not as it must be, or of the lack of one."""
+        """Note a fault of the message at `offset`, or for None of a message that is missing."""
         self._faults.add(Fault(kind, self.output.topic, self.output.partition, offset, example, text))
 
     def _attribute(self, record: Record) -> FoundAnswer | None:
-        """Return the answer that the message is; None if it is not to be compared."""
+        """Return the answer in the message; None if it is not to be compared."""
         output, subject = self.output, self._subject
         origin = output.identify(record)
         if origin is not None and origin.topic != subject.topic:
@@ -179,7 +179,7 @@ class AnswerLog:
         return None
 
     def _own_partition(self, record: Record, origin: Origin) -> FoundAnswer | None:
-        """Judge or pass on an answer to an example of the partition in question, whichever model has made it."""
+        """Judge or return an answer to an example of the verified partition, of any model."""
         subject, example, age = self._subject, origin.example, self._ages.get(origin.model)
         if example >= self._reach.log_end:
             text = f"expected no answer behind the last example, found the end of the log at {self._reach.log_end}"
@@ -208,7 +208,7 @@ class AnswerLog:
         self.fault(Kind.OTHER_MODEL, record.offset(), example, text)
 
     def _pass(self, found: FoundAnswer) -> None:
-        """Of answers that are not compared, the order shows whether any is there twice."""
+        """Judge an answer that is not compared: its place in the order shows whether it is there twice."""
         if found.example <= self._passed:
             text = f"expected it before the answer to example {self._passed}, and once"
             self.fault(Kind.OUT_OF_ORDER, found.record.offset(), found.example, text)
@@ -219,7 +219,7 @@ class AnswerLog:
         self._passed = max(self._passed, found.example)
 
     def _judge_undecided(self) -> None:
-        """An answer is committed with its offset: where readers see it, the offset has been decided."""
+        """Report answers behind the committed offset: an answer and its offset become visible together."""
         if self._undecided:
             committed = self._reach.decided()
             for at, example in self._undecided:

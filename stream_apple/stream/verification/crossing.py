@@ -1,6 +1,7 @@
-"""A partition that is learned again goes through boundaries as it is recorded that it did.
+"""Takes a partition that is learned again through its boundaries, as the adoption records say.
 
-Where a record is missing, or what it names, nobody can know the model behind: it is learned no further from there.
+If a record, or the merged model that it names, is missing, the model behind the boundary can't be known, and is not
+learned any further.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,12 +18,12 @@ from stream_apple.stream.verification.partition_report import Boundaries
 
 
 class Crossing:
-    """Takes models of one partition through its boundaries, as is recorded.
+    """Takes models of one partition through its boundaries, as the adoption records say.
 
-    restored  makes the model in the newest snapshot once more, for when it can't be learned; None if that is not there
+    restored  makes the newest snapshot's model again, to go on if the model can't be learned; None: there is none
 
-    noted   what is committed about the newest of them; None before the first
-    counts  of those that have been passed
+    noted   the committed note about the newest boundary; None before the first
+    counts  of the boundaries that have been passed
     """
 
     def __init__(
@@ -45,23 +46,23 @@ class Crossing:
         self._place = f"{provenance.topics.examples}-{number}"
         self._records = merges.adoptions[number]
         self._faults = faults
-        self._stood: dict[int, tuple[Boundary, str]] = {}  # at -> where it stood, and the digest of its contribution
+        self._stood: dict[int, tuple[Boundary, str]] = {}  # at -> the boundary, and the digest of its contribution
 
     def recorded(self, at: int) -> bool:
-        """Whether a round has ended at this offset, by what is recorded."""
+        """Whether a round has ended at this offset, by the adoption records."""
         return any(each.record.at == at for each in self._records)
 
     def waits(self, boundary: Boundary) -> bool:
-        """Whether the partition has not gone on from here, by what is committed."""
+        """Whether the partition still waits at this boundary, by the committed note."""
         return self.noted is not None and self.noted == (*boundary, BoundaryState.CONTRIBUTED)
 
     def stand(self, model: PartitionModel) -> None:
-        """Remember that a model stands at a boundary, and with which digest."""
+        """Remember the boundary at which a model stands, and its digest."""
         assert model.held is not None
         self._stood[model.held.at] = (model.held, model.digest())
 
     def cross(self, model: PartitionModel) -> str | None:
-        """Let a model that stands at a boundary go on as it is recorded, or say why nobody can know how it did."""
+        """Have a model pass its boundary as recorded; return None, or a text that says why it can't be known how."""
         boundary, rounds = model.held, model.rounds
         assert boundary is not None
         assert rounds is not None
@@ -80,7 +81,7 @@ class Crossing:
         return None
 
     def jumped(self, model: PartitionModel, at: int) -> None:
-        """A model that stood at `at` has left out a gap there: it had come to a boundary if that is recorded."""
+        """Take in that a model has left out a gap at `at`; it had come to a boundary there if that is recorded."""
         found = self._record_at(at)
         if found is None or model.rounds is None:
             return
@@ -91,7 +92,7 @@ class Crossing:
         self._went_on(model, found)
 
     def finish(self, proved: range, unproved: range, partition: int) -> None:
-        """All of these examples have been learned, but those that were not: what is recorded elsewhere is wrong."""
+        """Report records of boundaries that the model did not come to, in `proved` but not in `unproved` offsets."""
 
         def stray(at: int) -> bool:
             return at in proved and at not in self._stood and not unproved.start <= at <= unproved.stop
@@ -117,7 +118,7 @@ class Crossing:
                     self._fault(Kind.ROSTER, pointer.last, entry.at, text)
 
     def _record_at(self, at: int) -> FoundAdoption | None:
-        """What is recorded of a boundary; the first, if it is there more than once."""
+        """Return the adoption record of a boundary, the first if there are several, which is a fault; None: none."""
         found = [each for each in self._records if each.record.at == at]
         for other in found[1:]:
             text = (
@@ -184,7 +185,7 @@ class Crossing:
 
 
 def _where_it_was(noted: BoundaryNote | None, records: Sequence[FoundAdoption]) -> BoundaryNote | None:
-    """What is noted of a boundary, with the offset of its record: what follows that may have been left out since."""
+    """Return the note with the offset in the boundary's record, as the noted one may be further on, behind a gap."""
     if noted is None or noted.state is BoundaryState.CONTRIBUTED or any(each.record.at == noted.at for each in records):
         return noted
     earlier = [each.record.at for each in records if each.record.round == noted.round and each.record.at < noted.at]

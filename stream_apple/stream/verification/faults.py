@@ -1,11 +1,11 @@
-"""What can be wrong with what was published, counted, and the first of each kind kept."""
+"""The faults that published answers and merges can have: all are counted, and the first of each kind are kept."""
 
 from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
 
 LISTED = 10
-"""Faults that are told one by one; the others are counted."""
+"""How many faults are reported one by one; the others are only counted."""
 
 
 class Kind(StrEnum):
@@ -32,9 +32,9 @@ class Kind(StrEnum):
 class Fault(NamedTuple):
     """Describes one fault, and where it was found.
 
-    topic, partition  where it shows
-    offset            of the message there; None if it is the lack of one
-    example           offset of the example that it is about; None if nothing says which
+    topic, partition  where it was found
+    offset            of the message; None if a message is missing
+    example           offset of the example that it is about; None if that is not known
     """
 
     kind: Kind
@@ -46,7 +46,7 @@ class Fault(NamedTuple):
 
 
 class Faults:
-    """Counts all faults, and keeps the first of each kind."""
+    """Counts all faults, and keeps the first LISTED of each kind."""
 
     def __init__(self) -> None:
         self.counts: Counter[Kind] = Counter()
@@ -60,6 +60,6 @@ class Faults:
 
     @property
     def first(self) -> list[Fault]:
-        """At most LISTED of them, in the order of the examples they are about; those about none come first."""
+        """Return at most LISTED faults, in the order of their examples; those without an example come first."""
         kept = [fault for faults in self._kept.values() for fault in faults]
         return sorted(kept, key=lambda fault: (-1 if fault.example is None else fault.example, fault.topic))[:LISTED]

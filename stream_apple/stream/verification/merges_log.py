@@ -1,7 +1,7 @@
-"""What the merges topic holds of one group: which models were merged when, and with what each partition went on.
+"""Reads the merges topic of one group: which models were merged when, and with which model each partition went on.
 
-Of merged models only the manifests are kept; the models are read again, one at a time, when somebody needs them: all
-partitions the same one, and later the next, so that the log is read on from there.
+Only the manifests of merged models are kept. The models are read again, one at a time, when they are needed: as all
+partitions need the same one, and later the next, the log is read on from there.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.untrusted import MalformedError, from_msgpack
 
 _CLOSE = 1_000
-"""Messages: to read over so many is quicker than to connect anew."""
+"""Reading this many unneeded messages is quicker than connecting anew."""
 
 
 class FoundAdoption(NamedTuple):
@@ -34,7 +34,7 @@ class FoundAdoption(NamedTuple):
 
 
 class FoundMerge(NamedTuple):
-    """A merged model that is in the log, its history left out. `pointer.first`: -1 if that message is gone."""
+    """A merged model in the log, without its history; `pointer.first` is -1 if its first message is gone."""
 
     pointer: MergedPointer
     manifest: MergeManifest
@@ -43,7 +43,7 @@ class FoundMerge(NamedTuple):
 class MergesLog:
     """Reads the merges topic, and keeps what it has found there.
 
-    low        its first message when it was read last: what was before is gone
+    low        offset of its first message when it was last read: earlier ones are gone
     adoptions  partition -> its records, in their order
     merges     merged models, in their order
     """
@@ -68,9 +68,9 @@ class MergesLog:
             self._models = None
 
     def read_on(self, patience_s: float = PATIENCE_S) -> None:
-        """Read what has come since it was read last; BrokerError if it does not go on for so long.
+        """Read the messages that have come since the last call; BrokerError after `patience_s` without progress.
 
-        It does not as long as a transaction is open there, whose worker may be dead.
+        An open transaction, whose worker may be dead, stops the progress.
         """
         self.low, end = self._logs.log_range(self.topic, 0)
         start = self.low if self._next is None else max(self._next, self.low)
@@ -81,9 +81,9 @@ class MergesLog:
         self._next = end if self._next is None else max(end, self._next)
 
     def compare(self, number: int, metadata: OffsetMetadata, faults: Faults) -> None:
-        """Hold what is noted beside a partition's offset against it; tell, once, what is wrong with the log as such.
+        """Report, once, the faults of the log itself, and a newest merged model that is noted but not in the log.
 
-        What is noted beside partition 0 about the newest merged model must be there, if it is not gone.
+        The note with partition 0's offset names that model; it may be missing only if it is older than the log.
         """
         for fault in self._untold:
             faults.add(fault)
@@ -102,7 +102,7 @@ class MergesLog:
     def model(self, pointer: MergedPointer, like: PartitionModel) -> MergedModel:
         """Return a merged model of models like this one.
 
-        GapError if it is gone from the log, SnapshotError if it is not what it says, and whole.
+        GapError if it is gone from the log, SnapshotError if it is damaged, incomplete or of another round.
         """
         if self._model is None or self._model.pointer != pointer:
             self._model = None  # before there is another
@@ -131,7 +131,7 @@ class MergesLog:
         return MergedModel(pointer, decoder.manifest, decoder.model)
 
     def _scan_from(self, pointer: MergedPointer, end: int) -> LogScan:
-        """The log from somewhere before these messages on: where it has been read to, if that is close."""
+        """Return a scan that begins at or before these messages: the present one, if it is at most _CLOSE before."""
         left = range(0) if self._models is None else self._models[1]
         if self._models is None or pointer.first not in left[:_CLOSE] or pointer.last not in left:
             self.close()
@@ -157,7 +157,7 @@ class MergesLog:
             self._fault(Kind.UNREADABLE, record.offset(), f"{record.key()!r}: {error}")
 
     def _add_part(self, record: Record, number: int, index: int) -> None:
-        """Take note of message `index` of a round's merged model."""
+        """Take in message `index` of a round's merged model."""
         parts = self._parts.setdefault(number, [])
         if index == 0:
             parts.clear()
@@ -183,7 +183,7 @@ class MergesLog:
 
 
 def _is_last(value: bytes | None) -> bool:
-    """Whether this is the last message of a merged model; SnapshotError if it is none of one."""
+    """Whether this is the last message of a merged model; SnapshotError if it is no message of one."""
     try:
         return from_msgpack(Envelope, value).last
     except MalformedError as error:

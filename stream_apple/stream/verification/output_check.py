@@ -1,7 +1,7 @@
-"""Whether an output topic holds exactly what a model had to publish: each answer once, in order, to the byte.
+"""Checks that an output topic holds exactly what a model had to publish: each answer once, in order, to the byte.
 
-Expected answers and found messages are both in the order of the input, so that they are merged as they come: memory
-does not grow with the topic. Which messages are answers is for `answer_log.py` to say.
+Expected answers and found messages are both in the order of the input, so they are compared as they come, and memory
+does not grow with the topic. `answer_log.py` decides which messages are answers.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from stream_apple.stream.model.dead_letters import header_list, present_form
 from stream_apple.stream.verification.answer_log import AnswerLog, FoundAnswer
 from stream_apple.stream.verification.faults import Kind
 
-_AT_ONCE = 256  # answers compared in columns; if one of so many is not as expected, each is looked at
-_REMEMBERED = 100_000  # absent answers that may still come, out of order
-_LOG_APPEND_TIME = 2  # the type of a timestamp that the broker has put in the producer's place
+_AT_ONCE = 256  # answers that are compared in columns; if they differ, they are compared one by one
+_REMEMBERED = 100_000  # missing answers that may still come, out of order
+_LOG_APPEND_TIME = 2  # the type of a timestamp that the broker has set
 _NOW = 0  # the timestamp that a client replaces by the time of day
 
 
 class Answer(NamedTuple):
-    """What had to be published about the example at offset `example` by the model with fingerprint `model`."""
+    """The message that the model with fingerprint `model` had to publish about the example at offset `example`."""
 
     model: str
     example: int
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Predictions that one model had to give, in the order of the examples, which have their keys and times."""
+    """The predictions that one model had to give, in the order of the examples, whose keys and times they have."""
 
     model: str
     examples: Sequence[Record]
@@ -42,13 +42,13 @@ class Answers(NamedTuple):
 
 
 class OutputCheck:
-    """The answers of a model to examples, held against an output log.
+    """Compares the expected answers of a model with an output log.
 
-    first  offset of the first example in question
+    first  offset of the first example whose answer is compared
 
-    matched  answers found at their place; those that differ are faults besides
-    behind_gap  answers under an earlier fingerprint, behind a gap: what made them is gone, so they are only counted
-    gone     answers from before the first message that retention has left
+    matched     answers that were found at their place; those that differ are also faults
+    behind_gap  answers with an earlier fingerprint, behind a gap: the state that gave them is gone, so they are counted
+    gone        answers from before the first message that retention has left
     """
 
     def __init__(self, log: AnswerLog, first: int) -> None:
@@ -64,7 +64,7 @@ class OutputCheck:
 
     @property
     def earlier(self) -> int:
-        """Answers to examples in a gap, or behind it, that were given before it came to be: they are only counted."""
+        """Return how many answers to examples in or behind a gap were given before it arose; they are not compared."""
         return self.behind_gap + self._log.before_gap
 
     @property
@@ -73,13 +73,13 @@ class OutputCheck:
         return self._log.foreign
 
     def leave_out(self, examples: range) -> None:
-        """Leave out the answers to these examples, of which nothing is known."""
+        """Don't compare the answers to these examples, as the model's are not known."""
         self._log.leave_out(examples)
 
     def expect_all(self, answers: Answers) -> None:
-        """Hold the next answers, in the order of the examples, against what was published.
+        """Compare the next answers, in the order of the examples, with the published ones.
 
-        Where the log goes on with just these messages, to the byte, nothing more needs to be known of them.
+        As long as the log has exactly these messages, to the byte, they are compared in columns.
         """
         done, model = 0, answers.model
         while done < len(answers.values):
@@ -96,18 +96,18 @@ class OutputCheck:
             done += equal or len(values)
 
     def _equal(self, examples: Sequence[Record], values: Sequence[bytes]) -> int:
-        """How many of the next messages are the answers with these values, or 0 if some of them may not be."""
+        """Return how many of the next messages are the answers with these values; 0 if one of them may differ."""
         found = self._log.ahead(len(values))
         examples = examples[: len(found)]
         if not found or values_of(found) != list(values[: len(found)]) or keys_of(found) != keys_of(examples):
             return 0
         if (timestamps_of(found) != timestamps_of(examples)).any():
             return 0
-        # Headers must not be asked for twice: those behind the first that has any are left for another look.
+        # Headers must not be asked for twice. So the first message with headers, and those after it, are left.
         return next((number for number, record in enumerate(found) if header_list(record)), len(found))
 
     def expect(self, answer: Answer) -> None:
-        """Hold the next answer, in the order of the examples, against what was published."""
+        """Compare the next answer, in the order of the examples, with the published one."""
         found = self._log.peek()
         while found is not None and found.example < answer.example:
             self._stray(found)
@@ -123,7 +123,7 @@ class OutputCheck:
         self._last = answer.example
 
     def finish(self) -> None:
-        """There are no further answers: what is left in the log is too much, and what did not come is missing."""
+        """End the comparison: answers that are left in the log are extra, and those that did not come are missing."""
         while (found := self._log.peek()) is not None:
             self._stray(found)
         for example in list(self._absent):
@@ -180,7 +180,7 @@ def _differences(record: Record, answer: Answer) -> list[str]:
 
 
 def _shown(value: bytes | None, most: int = 200) -> str:
-    """A value as people can compare it: the first bytes, and a map as such."""
+    """Return a value as readable text: a prediction as a map, else the first bytes."""
     if value is None:
         return "none"
     try:

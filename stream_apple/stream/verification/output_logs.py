@@ -1,7 +1,7 @@
-"""The output topics of a group, opened for one partition of the examples: what answers it, and where nothing may.
+"""Opens the output topics of a group for one partition of the examples.
 
-What is read of an output ends where it ended when it was opened. All partitions of the outputs are read if all of the
-examples are verified: a copy in another partition shows where it is.
+An output is read up to the end that it had when it was opened. If all partitions of the examples are verified, all
+partitions of the outputs are read, so that an answer in a wrong partition is found, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from stream_apple.stream.verification.faults import Faults
 
 
 def scan_of(logs: Logs, topic: str, partition: int, offsets: range, fetch_records: int) -> LogScan:
-    """These offsets of a partition of any topic, so many records at a time."""
+    """Return a scan of these offsets of a partition of any topic, `fetch_records` at a time."""
     return LogScan(logs.reader(topic, partition, offsets.start), f"{topic}-{partition}", offsets.stop, fetch_records)
 
 
@@ -36,7 +36,7 @@ class OutputLogs:
         self._looked_at: set[tuple[str, int]] = set()
 
     def open_up(self, opened: ExitStack, subject: Subject, faults: Faults) -> list[AnswerLog]:
-        """Where predictions and dead letters are, and then the partitions of the dead letters where none may be."""
+        """Return the logs of predictions and dead letters, then partitions of dead letters that may have no answer."""
         topics, number = self._topics, subject.partition
         count, letters = (self._logs.partition_count(topic) for topic in (topics.examples, topics.dead_letters))
 
@@ -55,7 +55,7 @@ class OutputLogs:
             told = found[number]
             return subject.answered.stop if told is None else told.offset
 
-        # Only now that the ends of the outputs are known: what was published before is within these.
+        # The ends of the outputs are known by now, so all their answers are to examples within these bounds.
         reach = Reach(
             self._logs.log_range(topics.examples, number).high,
             committed(self._logs.committed([number])),

@@ -1,4 +1,4 @@
-"""What a verification has to say of one partition."""
+"""The report of a verification on one partition."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -7,11 +7,11 @@ from stream_apple.stream.positions.lineage import Gap, SnapshotPointer
 from stream_apple.stream.verification.faults import Fault
 
 ReportProgress = Callable[[int, int], None]
-"""(records learned again, of how many in all partitions)"""
+"""Called with (offsets done, offsets in all), of all partitions together."""
 
 
 class Published(NamedTuple):
-    """One kind of answers: how many the model had to give, and what became of them, see `output_check.OutputCheck`."""
+    """Counts the answers of one kind that the model had to give, and what was found, see `output_check.OutputCheck`."""
 
     expected: int = 0
     matched: int = 0
@@ -21,10 +21,10 @@ class Published(NamedTuple):
 
 
 class Unproved(NamedTuple):
-    """Examples whose answers could not be compared with what a model gives that learns them again, and why.
+    """Examples whose answers could not be compared with those of a model that learns them again, and the reason.
 
-    start, stop  their offsets; those of all that were learned, where it is some of their answers that are gone
-    examples     how many; None if all of these offsets, among which markers of transactions may be
+    start, stop  their offsets; if only some answers are gone, the offsets of all examples that were learned
+    examples     how many; None: all of these offsets, among which there may be markers of transactions
     """
 
     start: int
@@ -34,18 +34,18 @@ class Unproved(NamedTuple):
 
     @property
     def answers(self) -> int:
-        """Return how many answers these are, at most."""
+        """Return how many answers these are at most."""
         return self.stop - self.start if self.examples is None else self.examples
 
 
 class Covered(NamedTuple):
     """Says which examples were learned again.
 
-    origin       what the model was learned again from; None if there was nothing to verify
-    start, stop  their offsets
-    records      how many there were
-    unproved     those among them that were left out: the model was then restored from its newest snapshot, if it could
-    begin        the model's first
+    origin       whether the model was learned from its start or a snapshot; None if there was nothing to verify
+    start, stop  the offsets of the examples
+    records      how many were learned
+    unproved     those in between that could not be learned; then the newest snapshot's model went on, if there is one
+    begin        the model's first offset
     """
 
     origin: Literal["start", "snapshot"] | None
@@ -59,9 +59,9 @@ class Covered(NamedTuple):
 class Boundaries(NamedTuple):
     """Counts the ends of rounds that a partition has passed, and how it did.
 
-    adopted  with a merged model that it is in
-    late     with one that it is not in
-    skipped  alone
+    adopted  with a merged model that contains its contribution
+    late     with a merged model that does not
+    skipped  without a merged model
     """
 
     adopted: int = 0
@@ -73,8 +73,8 @@ class MadeAgain(NamedTuple):
     """Counts the merged models of the log that were made again, of all partitions.
 
     merges   how many there are
-    matched  of them, those that were made again of the same models, with the same digest
-    unknown  those of which a contribution could not be learned again; the others are faults
+    matched  how many were made again with the same digest
+    unknown  how many have a contribution that could not be learned again; the others are faults
     """
 
     merges: int = 0
@@ -86,10 +86,10 @@ class Report(NamedTuple):
     """Holds what was found in one partition.
 
     model       fingerprint; None if nothing is committed, so that there was nothing to verify
-    gaps        left out, because an operator has accepted it
-    snapshot    the newest one; that it can be read, and has its digest, is verified as well
-    relearned   digest of the model that was learned again, at the snapshot's offset; None if it did not come by there
-    faults      the first of `fault_count`
+    gaps        that were left out, as an operator has accepted them
+    snapshot    the newest one; it is also verified that it can be read, and has its digest
+    relearned   digest of the model that was learned again, at the snapshot's offset; None if it did not pass that
+    faults      the first ones; there are `fault_count`
     boundaries  None where models are not merged
     made_again  in the first of all reports, if all partitions of merged models are verified
     """
@@ -109,9 +109,9 @@ class Report(NamedTuple):
 
     @property
     def unproved(self) -> list[Unproved]:
-        """All that the model has answered and that is not proved; without any, each answer was compared.
+        """Return the examples whose answers are not proved; if there are none, each answer was compared.
 
-        What an operator has accepted to be left out (`gaps`) is no example of the model.
+        Examples in `gaps` are not among them, as the model has no answers to them.
         """
         begin, start, stop, between = self.covered.begin, self.covered.start, self.covered.stop, self.covered.unproved
         found = []
@@ -131,11 +131,11 @@ class Report(NamedTuple):
 
     @property
     def unproved_count(self) -> int:
-        """How many examples have answers that are not proved, at most."""
+        """Return how many answers are not proved, at most."""
         return sum(each.answers for each in self.unproved)
 
     def facts(self) -> dict[str, Any]:
-        """All of it as one flat object; what there is only where models are merged is not there otherwise."""
+        """Return the report as one flat object; `boundaries` and `made_again` are left out where they are None."""
         rest = self._asdict()
         covered = rest.pop("covered")._asdict()
         optional = {name: rest.pop(name) for name in ("boundaries", "made_again")}

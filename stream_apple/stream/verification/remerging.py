@@ -1,7 +1,7 @@
-"""All partitions learned again at once: each merged model is made again of the models that were merged.
+"""Learns all partitions again at the same time, and makes each merged model again of their models.
 
-In the order of the log: each partition is learned up to the boundary where it contributed, and waits there until it
-has been merged with the others.
+The merges are made in the order of the log: each partition is learned up to the boundary where it contributed, and
+waits there until it has been merged with the others.
 """
 
 from collections.abc import Generator, Mapping
@@ -14,11 +14,11 @@ from stream_apple.stream.verification.merges_log import FoundMerge, MergesLog
 from stream_apple.stream.verification.partition_report import MadeAgain, Report
 
 Relearning = Generator[PartitionModel, None, Report]
-"""Gives the model each time that it stands at a boundary, and the report in the end."""
+"""Yields the model each time that it stands at a boundary, and returns the report."""
 
 
 class Lane:
-    """Learns one partition again, as far as others ask."""
+    """Learns one partition again, as far as the merges need it."""
 
     def __init__(self, relearning: Relearning) -> None:
         self._relearning = relearning
@@ -27,14 +27,14 @@ class Lane:
 
     @property
     def report(self) -> Report:
-        """Return what was found, when the lane is finished."""
+        """Return the report of the partition, once it is finished."""
         assert self._report is not None
         return self._report
 
     def reach(self, at: int) -> PartitionModel | None:
-        """Learn up to the boundary at `at`: the model as it stands there; None if it comes to none there.
+        """Learn up to the boundary at `at`, and return the model there; None if there is no boundary.
 
-        It learns on no further than to the next one; earlier ones can't be reached again.
+        It never learns past the first boundary at or behind `at`; earlier ones can't be reached again.
         """
         while self._report is None and (self._model is None or self._stands_at < at):
             self._go_on()
@@ -58,7 +58,7 @@ class Lane:
 
 
 def make_again(merges: MergesLog, lanes: Mapping[int, Lane], parents: Parents, faults: Faults) -> MadeAgain:
-    """Make each merged model again, and learn what is left; faults are those whose digest is another one."""
+    """Make each merged model again, and learn the rest of all partitions; another digest is a fault."""
     matched = unknown = 0
     found = list(merges.merges)
     for each in found:
@@ -82,7 +82,7 @@ def make_again(merges: MergesLog, lanes: Mapping[int, Lane], parents: Parents, f
 
 
 def _contributions(found: FoundMerge, lanes: Mapping[int, Lane]) -> list[Mergeable] | None:
-    """The models that were merged, learned again; None if one of them can't be had."""
+    """Return the models that were merged, learned again; None if one of them can't be learned."""
     models = []
     for entry in found.manifest.roster:
         lane = lanes.get(entry.partition)

@@ -1,4 +1,4 @@
-"""A model that is learned again from what is in the log, what it publishes on the way, and where it is had from."""
+"""Replays: learns a model again from the log, and collects the answers that it had to publish."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
@@ -18,10 +18,10 @@ from stream_apple.stream.verification.partition_report import Unproved
 
 
 class _Event(NamedTuple):
-    """What happens before the record at offset `at`, besides learning.
+    """An event before the record at offset `at`, of one of three kinds.
 
-    jump   the gap that begins here, and the lineage behind it; without one, the model is compared with the snapshot
-    skips  instead, whether it is this record that is left out
+    jump   the gap that begins here is left out, and the model has this lineage from there on
+    skips  whether the record at this offset is left out; if neither, the model's digest is taken, for its snapshot
     """
 
     at: int
@@ -30,26 +30,26 @@ class _Event(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """Holds what had to be published, in the order of the examples."""
+    """Holds the messages that had to be published, in the order of the examples."""
 
     predictions: list[Answers]
     dead_letters: list[Answer]
 
 
 StandStill = Generator[PartitionModel]
-"""Gives the model each time that it stands at a boundary, before it goes on."""
+"""Yields the model each time that it stands at a boundary, before it goes on."""
 
 
 class Replay:
-    """Takes a model to offset `stop`.
+    """Has a model learn up to offset `stop`.
 
-    model     as it stands at the beginning: new, or restored from a snapshot
-    metadata  what is committed: the gaps to leave out, and the snapshot to compare with on the way
+    model     new, or restored from a snapshot
+    metadata  the committed one: it has the gaps to leave out, and the snapshot to compare with
     lineages  all that the model has had
-    crossing  how it goes through boundaries; None if it is not merged with others
+    crossing  takes it through its boundaries; None if models are not merged
 
-    digest    of the model at the snapshot's offset; None if it has not learned its way there
-    unproved  what could not be learned, if anything
+    digest    of the model at the snapshot's offset; None if it has not passed that
+    unproved  the examples that could not be learned; None if all were
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Replay:
         self._events = self._events_from(model)
 
     def _events_from(self, model: PartitionModel) -> list[_Event]:
-        """What happens on the way besides learning, in order; the model itself knows from here what to skip."""
+        """Return the events before `stop`, in order, and tell the model which records to skip."""
         events: list[_Event] = []
         metadata, start, stop = self.metadata, model.next_offset, self.stop
         # A snapshot at a gap was taken before the jump over it.
@@ -93,25 +93,25 @@ class Replay:
 
     @property
     def from_start(self) -> bool:
-        """Whether nothing that the model has learned is left out, but the gaps."""
+        """Whether the replay began with the first record of the model."""
         return self.start == self.metadata.lineage.start
 
     @property
     def _saved_at_boundary(self) -> bool:
-        """Whether the newest snapshot is that of a model that stood at a boundary, or had just gone on from it."""
+        """Whether the newest snapshot was taken at a boundary, before or just after the model passed it."""
         noted, snapshot = None if self.crossing is None else self.crossing.noted, self.metadata.snapshot
         return noted is not None and snapshot is not None and noted.at == snapshot.at
 
     @property
     def lacks_boundary(self) -> bool:
-        """Whether it has learned all, and not seen that a round ends there: only the record behind tells."""
+        """Whether a round ends at `stop`, and the model does not know that yet, as only the next record shows it."""
         noted, rounds = None if self.crossing is None else self.crossing.noted, self.model.rounds
         if noted is None or rounds is None or rounds.held is not None or rounds.passed:
             return False
         return noted.at == self.stop == self.model.next_offset
 
     def learn(self, records: list[Record], answers: Outputs) -> StandStill:
-        """Learn the next records, as far as they are to be learned; errors as of `PartitionModel.process`."""
+        """Learn the next records, up to `stop`; it raises what `PartitionModel.process` does."""
         rest = records if records[-1].offset() < self.stop else [each for each in records if each.offset() < self.stop]
         while rest and self._events and rest[-1].offset() >= self._events[0].at:
             event = self._events[0]
@@ -119,7 +119,7 @@ class Replay:
             rest = [record for record in rest if record.offset() >= event.at]
             if event.skips:
                 yield from self._look_at_skipped(rest[0])
-            if self._events and self._events[0] is event:  # else what was to happen lies in what could not be learned
+            if self._events and self._events[0] is event:  # else the event lies among records that could not be learned
                 self._pass()
         yield from self._process(rest, answers)
 
@@ -129,13 +129,13 @@ class Replay:
             self._pass()
 
     def look_behind(self, record: Record) -> StandStill:
-        """Show the model a record that it is not to learn, and let it pass the boundary before it, if there is one."""
+        """If the model stops before this record, which it must not learn, have it stop, and pass the boundary."""
         if self.model.stops_before(record):
             self.model.process([record])
             yield from self.stand()
 
     def _look_at_skipped(self, record: Record) -> StandStill:
-        """A record may have been named when the model had come to a boundary before it, and stood there."""
+        """Pass a boundary before a skipped record: the operator may have named it when the model stood there."""
         if self.crossing is not None and self.crossing.recorded(self.model.next_offset):
             yield from self.look_behind(record)
 
@@ -164,7 +164,7 @@ class Replay:
         return records if records and records[0].offset() >= at else [each for each in records if each.offset() >= at]
 
     def stand(self) -> StandStill:
-        """The model stands at a boundary: go on from there, unless it is to wait, or can't."""
+        """Have the model pass the boundary at which it stands, unless it must wait there, or can't pass it."""
         crossing, boundary = self.crossing, self.model.held
         assert crossing is not None
         assert boundary is not None
@@ -185,7 +185,7 @@ class Replay:
             self.digest = self.model.digest()
 
     def _leave_out(self, at: int, why: str) -> None:
-        """Go on with the newest snapshot, if it is behind what could not be learned, or learn no more."""
+        """Go on with the newest snapshot's model, if it is behind the records that can't be learned, or end here."""
         snapshot, restored = self.metadata.snapshot, None
         assert self.crossing is not None
         if snapshot is not None and at <= snapshot.at <= self.stop and self.start < snapshot.at:
@@ -197,7 +197,7 @@ class Replay:
             self._events = self._events_from(restored)
 
     def _count(self, records: Sequence[Record], result: BatchResult, answers: Outputs) -> None:
-        # A record that is only looked at, for what it says about the end, has no answer yet.
+        # Records that `look_behind` has looked at are not counted here, as they have no answer yet.
         topic, model = self.model.topic, self.model.lineage.model
         if result.predictions:
             answers.predictions.append(Answers(model, result.examples, result.predictions))
@@ -210,10 +210,10 @@ class Replay:
 
 
 class Sources:
-    """Where a group's models are made of: its logs, its snapshots, and how a new model is made.
+    """Holds what a group's models are made from: its logs, its snapshots, and the factory of new models.
 
-    fetch_records  at a time
-    merges         what the topic of merges holds; None where models are not merged
+    fetch_records  how many records are read at a time
+    merges         the merges topic; None where models are not merged
     """
 
     def __init__(self, logs: Logs, provenance: Provenance, new_model: ModelFactory, fetch_records: int) -> None:
@@ -230,16 +230,16 @@ class Sources:
             self.merges.close()
 
     def stored(self, number: int, committed: Committed) -> StoredModel:
-        """Return what is committed, and the model in its newest snapshot, if there is one; errors as of the store."""
+        """Return the committed metadata, and its snapshot's model; it raises what `SnapshotStore.newest` does."""
         stored = self._store.newest(number, committed)
         metadata, model, _ = stored
         if model is not None and model.rounds is not None and metadata.merge is not None:
-            # Whether it stands at a boundary, only the note tells.
+            # The snapshot does not say whether the model stands at a boundary; the committed note does.
             model.rounds.restore(metadata.merge.boundary, model.next_offset)
         return stored
 
     def newest(self, number: int, committed: Committed) -> StoredModel:
-        """Return the same; the fault that keeps a snapshot from being restored is raised."""
+        """Return what `stored` does, but raise the fault if the snapshot can't be restored."""
         stored = self.stored(number, committed)
         if stored.fault is not None:
             raise stored.fault
@@ -264,9 +264,9 @@ class Sources:
         faults: Faults,
         restored: Callable[[], PartitionModel | None] = lambda: None,
     ) -> Replay:
-        """Return how a model goes on to `stop`, as what is committed says; with merging, as is recorded by now.
+        """Return a replay of the model up to `stop`, by the committed metadata and the records of merges read so far.
 
-        restored  makes the model in the newest snapshot once more, see `Crossing`
+        restored  makes the newest snapshot's model again, see `Crossing`
         """
         number, crossing = model.partition, None
         if self.merges is not None:

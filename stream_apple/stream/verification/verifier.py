@@ -1,9 +1,9 @@
-"""The promises, checked from outside: learn a partition again and hold everything that was published against it.
+"""Verifies the promises from outside: learns a partition again, and compares all that was published with the result.
 
-What is committed names the model. It is learned anew from its first record, if the log still has it, else from its
-newest snapshot (then only what came after that is proved), and must lead to the same predictions, the same dead
-letters and, where the newest snapshot was taken, to the same state. Nothing is asked of the workers, who may go on.
-What can't be proved, because something is gone that it takes, is no fault, and told beside them.
+The committed metadata names the model. It is learned again from its first record, if the log still has that, else from
+its newest snapshot, so that only later answers are proved. It must lead to the same predictions, the same dead letters
+and, where the newest snapshot was taken, to the same state. The workers need not do anything, and may go on. Answers
+that can't be proved, because needed records are gone, are no faults, and are reported besides.
 """
 
 from collections.abc import Generator, Sequence
@@ -33,7 +33,7 @@ class Verifier:
         self._merges = sources.merges
         self._fetch_records = sources.fetch_records
         self._progress = progress
-        self._reached: dict[int, tuple[int, int]] = {}  # of each partition: offsets done, and of how many
+        self._reached: dict[int, tuple[int, int]] = {}  # partition -> offsets done, and offsets in all
         self._outputs = OutputLogs(self._logs, self._provenance.topics, self._fetch_records)
 
     def verify(self, number: int, to: int | None = None) -> Report:
@@ -53,10 +53,10 @@ class Verifier:
         return [lane.report for lane in lanes]
 
     def verify_all(self) -> list[Report]:
-        """Verify all partitions, up to their committed offsets; errors as of `verify`.
+        """Verify all partitions, up to their committed offsets; it raises what `verify_each` does.
 
-        Where models are merged, all partitions are learned at once, and each merged model is made again of theirs:
-        there is memory for one model of each.
+        Where models are merged, all partitions are learned at the same time, which takes memory for a model of each,
+        and each merged model is made again.
         """
         numbers = range(self._logs.partition_count(self._provenance.topics.examples))
         if self._merges is None or self._provenance.merging is None:
@@ -75,7 +75,7 @@ class Verifier:
         ]
 
     def _look_ahead(self, numbers: Sequence[int], to: int | None) -> None:
-        """Count how many examples there are to learn, and tell the progress."""
+        """Count how many examples there are to learn, and report the progress."""
         for number, committed in self._logs.committed(numbers).items():
             if committed is not None:
                 lineage, snapshot, _ = self._provenance.read_metadata(number, committed)
@@ -91,7 +91,7 @@ class Verifier:
         self._progress(*map(sum, zip((0, 0), *self._reached.values(), strict=True)))
 
     def _relearn(self, number: int, to: int | None) -> Relearning:
-        """Verify a partition, giving way at its boundaries."""
+        """Verify a partition; yield its model at each boundary, and return the report."""
         topic = self._provenance.topics.examples
         committed = self._logs.committed([number])[number]
         if committed is None:
@@ -113,8 +113,8 @@ class Verifier:
         lineages = self._provenance.lineages(number, replay.metadata.lineage)
         try:
             predictions, letters = yield from self._compare(replay, lineages, faults)
-        except GapError as error:  # retention was quicker
-            replay.records = 0  # of those that were learned again, not all answers have been looked for
+        except GapError as error:  # retention has deleted records meanwhile
+            replay.records = 0  # records that were learned don't count, as not all their answers were looked for
             return self._report(replay, Unproved(replay.start, stop, str(error)), faults)
         self._check_digest(replay, replay.metadata.snapshot, faults)
         if replay.crossing is not None:
@@ -144,7 +144,7 @@ class Verifier:
         )
 
     def _replay(self, number: int, committed: Committed, stop: int, faults: Faults) -> Replay:
-        """What is to be learned again; GapError if it can't be."""
+        """Return the replay of a partition; GapError if records are gone that it needs."""
         metadata, restored = self._newest(number, committed, faults)
         if self._merges is not None:
             self._merges.read_on()
@@ -153,7 +153,7 @@ class Verifier:
             model = self._sources.from_start(number, metadata)
         except GapError:
             model = self._from_snapshot(number, metadata, restored, stop)
-        # Memory for one model is enough, unless what it takes to go through boundaries may be gone.
+        # The snapshot's model is kept in memory only if records of boundaries may be gone: then it may be needed.
         spare = restored if self._merges is not None and self._merges.low > 0 and model is not restored else None
 
         def again() -> PartitionModel | None:
@@ -165,7 +165,7 @@ class Verifier:
         return self._sources.replay(model, metadata, stop, faults, again)
 
     def _unlearned(self, number: int, committed: Committed, stop: int, why: str, faults: Faults) -> Report:
-        """No model can be had: what else readers could find beside its answers is looked for all the same."""
+        """Return the report if the model can't be learned; the outputs are still searched for other faults."""
         metadata = self._provenance.read_metadata(number, committed)
         lineage, topic = metadata.lineage, self._provenance.topics.examples
         models = [each.model for each in self._provenance.lineages(number, lineage)]
@@ -185,7 +185,7 @@ class Verifier:
         )
 
     def _drain(self, subject: Subject, faults: Faults) -> list[int]:
-        """Judge what is in the outputs, where no answer can be compared; how much of it is of other groups."""
+        """Judge the outputs without comparing answers; return how many messages of each log are of other groups."""
         with ExitStack() as opened:
             logs = self._outputs.open_up(opened, subject, faults)
             for log in logs:
@@ -195,7 +195,7 @@ class Verifier:
     def _newest(
         self, number: int, committed: Committed, faults: Faults
     ) -> tuple[OffsetMetadata, PartitionModel | None]:
-        """What is committed, and the model in the newest snapshot if there is one that can be read."""
+        """Return the committed metadata, and the newest snapshot's model, if there is one that can be restored."""
         metadata, model, fault = self._sources.stored(number, committed)
         if fault is not None and metadata.snapshot is not None:
             text = f"expected a snapshot that can be restored, found: {fault}"
@@ -206,7 +206,7 @@ class Verifier:
     def _from_snapshot(
         self, number: int, metadata: OffsetMetadata, restored: PartitionModel | None, stop: int
     ) -> PartitionModel:
-        """The model in the newest snapshot; GapError if the log does not have what follows it."""
+        """Return the newest snapshot's model; GapError if there is none, or the log lacks the records after it."""
         topic, lineage = self._provenance.topics.examples, metadata.lineage
         low = self._logs.log_range(topic, number).low
         needed = lineage.start if restored is None else restored.next_offset
@@ -223,7 +223,7 @@ class Verifier:
         return restored
 
     def _unanswered(self, number: int) -> Report:
-        """There is no model yet; its outputs must not hold what nobody can use, or what belongs elsewhere."""
+        """Return the report if there is no model yet; outputs are searched for unreadable and misplaced messages."""
         topics, faults = self._provenance.topics, Faults()
         low = self._logs.log_range(topics.examples, number).low
         foreign = [0, 0]
@@ -238,7 +238,7 @@ class Verifier:
     def _compare(
         self, replay: Replay, lineages: Sequence[Lineage], faults: Faults
     ) -> Generator[PartitionModel, None, tuple[OutputCheck, OutputCheck]]:
-        """Learn all records, and hold what was published against the answers."""
+        """Learn all records, and compare the answers with what was published; yield the model at each boundary."""
         topic, number, gaps = self._provenance.topics.examples, replay.model.partition, lineages[-1].gaps
         subject = Subject(
             topic,
@@ -276,7 +276,7 @@ class Verifier:
         return predictions, letters
 
     def _look_behind(self, replay: Replay, faults: Faults) -> StandStill:
-        """If a round ends where the examples in question do, the record behind shows that."""
+        """If a round ends at the replay's stop, have the model look at the next record, which shows that."""
         if not replay.lacks_boundary:
             return
         topic, number, stop = self._provenance.topics.examples, replay.model.partition, replay.stop

@@ -1,1 +1,1 @@
-"""What would stop a worker, found before it does: by `stream-apple check`, and by a worker before it fences anybody."""
+"""Finds what would stop a worker before it does: for `stream-apple check`, and for a worker before it fences others."""

@@ -1,15 +1,15 @@
-"""What a worker looks at before it fences anybody: whatever would end it right after, and is known without it.
+"""Checks before a worker fences its predecessor: all that would end the worker soon after, and is known before.
 
-The one that works under its identity goes on if this one can't: with a topic that is missing or does not fit, without
-a permission, with settings that the group's models don't have, or where they need what is gone. `stream-apple check`
-finds the same, and looks at more: at what may go wrong one day.
+So the predecessor goes on if this worker can't: if a topic is missing or does not fit, a permission is missing, or the
+group's models have other settings or need records that are gone. `stream-apple check` finds the same, and also what
+may go wrong later.
 
-A restart waits for the answers, so there are few questions. Only a definite answer ends a worker here: what a broker
-does not tell, or not now, it is not accused of. Nothing here may import numpy or numba.
+A restart waits for the answers, so few questions are asked. Only a definite answer ends a worker here: if a broker does
+not answer, the worker goes on. Nothing here may import numpy or numba.
 
-The group is asked for its offsets alone, which takes the permission to see it. Whether a worker may be its member, only
-a description says, which `stream-apple check` asks for: librdkafka 2.16 aborts the process if the coordinator dies
-while it is being asked for one (its pull request 5397), as it does with all questions of an admin to a coordinator.
+Of the group only its offsets are asked for, which takes the permission to see it. Whether a worker may be a member only
+a description of the group says, for which `stream-apple check` asks: librdkafka 2.16 aborts the process if the
+coordinator dies while an admin client asks it anything (its pull request 5397).
 """
 
 from collections.abc import Iterator
@@ -27,10 +27,10 @@ from stream_apple.stream.positions.lineage import Provenance
 
 
 def check_before_fencing(cluster: Cluster, config: Config) -> None:
-    """Return if nothing is known that would end a worker.
+    """Return if nothing is known that would end a worker; the topics must exist.
 
-    ConfigurationError, GapError or SnapshotError, as the worker would have ended with; BrokerError if the group's
-    offsets can't be had. The topics exist.
+    Raise the ConfigurationError, GapError or SnapshotError with which the worker would end; BrokerError if the group's
+    offsets can't be read.
     """
     found = [*_topics(cluster, config), *_client(cluster)]
     if found:
@@ -39,16 +39,16 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
 
 
 def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
-    """Faults of partitions and permissions, which the worker needs to take the first step."""
+    """Yield faults of partitions and permissions that would stop the worker at once."""
     if not cluster.has_controller:
-        return  # librdkafka's own cluster answers no such question
+        return  # librdkafka's mock cluster does not answer such requests
     topics = config.topics
     try:
         found = needs.existing(cluster, topics.names(merging=config.merging), settings=False)
     except BrokerError:
         return
     for name, topic in found.items():
-        # Dead letters fold into fewer partitions.
+        # The topic of dead letters may have fewer partitions than the examples.
         folds = name == topics.dead_letters or topics.examples not in found
         count = topic.partitions if folds else needs.partitions_of(topics, name, found[topics.examples].partitions)
         faults = [
@@ -60,9 +60,9 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
 
 
 def _client(cluster: Cluster) -> Iterator[Finding]:
-    """Faults of timeouts that the brokers would refuse, that of the session only after the fencing."""
+    """Yield faults of timeouts that the brokers would refuse; they refuse the session's only after the fencing."""
     if not {"session.timeout.ms", "transaction.timeout.ms"} & cluster.properties.keys():
-        return  # every broker would have to be asked, and each takes ours by its own defaults
+        return  # brokers accept the default timeouts by their own defaults, so they need not all be asked
     try:
         faults = timeout_faults(cluster)
     except BrokerError:
@@ -71,10 +71,10 @@ def _client(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _check_models(cluster: Cluster, config: Config) -> None:
-    """Plan the recovery of every partition, as its owner will."""
+    """Plan the recovery of every partition as its owner will; raise what the owner would."""
     examples, models = config.topics.examples, config.topics.models
     provenance, exceptions = Provenance.of(config), Exceptions.of(config)
-    # A transaction that a dead predecessor left open is not waited for: only the fencing ends it.
+    # This must not wait for a transaction that a dead predecessor left open, as only the fencing ends that.
     with closing(GroupView(reader_properties(config.kafka, config.worker.group), examples, RetryPolicy())) as view:
         offsets = view.committed(range(cluster.topics.get(examples, 0)))
     committed = {number: each for number, each in offsets.items() if each is not None}

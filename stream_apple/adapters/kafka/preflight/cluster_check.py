@@ -1,4 +1,4 @@
-"""The configuration against a live cluster: everything that would stop a worker, found before it starts."""
+"""Checks the configuration against a live cluster: finds everything that would stop a worker before it starts."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,16 +22,16 @@ from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import BrokerError, ConfigurationError
 
 _OUTAGE_MS = needs.RETENTION_MS // 2
-"""Time for a weekend and somebody to look; what `topics` leaves a worker that was away."""
+"""How long a worker may be down, such as over a weekend: `topics` keeps records for at least that long."""
 
-# librdkafka's own defaults, and what is around the batches of an answer.
+# librdkafka's own defaults, and the size of an answer besides its batches.
 _RECEIVE_BYTES, _BATCH_BYTES, _RESPONSE_BYTES = 100_000_000, 1_000_000, 512
 
 
 def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
-    """Every check in order, each as soon as it is known; only the first if the cluster does not answer.
+    """Yield the findings of all checks in order, each as soon as it is known; only the first if no broker answers.
 
-    threads  how many learn, where the configuration does not say it
+    threads  how many learn, if the configuration does not say it
     """
     try:
         cluster = Cluster(config.kafka)
@@ -56,7 +56,7 @@ def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
 
 
 def _properties(cluster: Cluster, config: Config) -> Iterator[Finding]:
-    """The [kafka] section beside the rest of the configuration, and beside what the brokers accept."""
+    """Compare the [kafka] section with the rest of the configuration, and with what the brokers accept."""
     largest = largest_dead_letter(config.limits.max_record_bytes)
     faults = property_faults(with_room(config.kafka, largest), config.worker.commit_interval, largest)
     try:
@@ -70,7 +70,7 @@ def _properties(cluster: Cluster, config: Config) -> Iterator[Finding]:
 
 
 def _memory(config: Config, partitions: int, threads: int, brokers: int) -> Iterator[Finding]:
-    """Whether models and records fit into the memory that there is where the check runs."""
+    """Check whether models and records fit into the memory of the machine on which the check runs."""
     limit = memory_limit()
     if limit is None:
         return
@@ -79,7 +79,7 @@ def _memory(config: Config, partitions: int, threads: int, brokers: int) -> Iter
     queues = queues_of(with_room(config.kafka, largest_dead_letter(limits.max_record_bytes)), brokers)
     queued = queue_bytes(options, limits, config.worker.threads or threads, queues)
     merged = partitions if config.merging else 0
-    start = int(bool(config.worker.from_model))  # a model more, which new ones adopt
+    start = int(bool(config.worker.from_model))  # a further model, which new ones adopt
     most = (limit.bytes - worker_bytes(options, start, queued, merged)) // options.model_bytes()
     if most < 1:
         yield Finding(
@@ -163,7 +163,7 @@ def _sizes(subject: str, topic: Existing, config: Config) -> Iterator[Finding]:
 
 
 def _batches(config: Config, outputs: list[Existing]) -> Iterator[Finding]:
-    """A fault of a producer that makes batches that a topic does not take."""
+    """Yield a fault if the producer's batches may be larger than an output topic takes."""
     properties = config.kafka
     batch = int(properties.get("batch.size", _BATCH_BYTES))
     most = min((int(topic.settings["max.message.bytes"]) for topic in outputs), default=batch)
@@ -174,7 +174,7 @@ def _batches(config: Config, outputs: list[Existing]) -> Iterator[Finding]:
 
 
 def _availability(topic: Existing, *, written: bool) -> list[str]:
-    # With more in-sync replicas demanded than there are, every write is refused for ever.
+    # If more in-sync replicas are required than there are, every write is always refused.
     in_sync = int(topic.settings.get("min.insync.replicas", "1"))
     if not written or in_sync <= topic.replicas:
         return []
@@ -188,9 +188,9 @@ def _clock(subject: str, topic: Existing, who: str) -> Finding:
 
 
 def _retention(subject: str, topic: Existing, refusal: str) -> Iterator[Finding]:
-    """Notes about records that may be deleted before a worker that was away, or is behind, has learned them.
+    """Yield notes about records that may be deleted before a worker that was down, or is behind, has learned them.
 
-    refusal  what happens then
+    refusal  says what happens then
     """
     size = int(topic.settings.get("retention.bytes", needs.FOREVER))
     if size != needs.FOREVER:
@@ -213,7 +213,7 @@ def _retention(subject: str, topic: Existing, refusal: str) -> Iterator[Finding]
 
 
 def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
-    """A fault if this client may not be a member, a note of who is one; nothing if no worker has joined it yet."""
+    """Yield a fault if this client may not be a member, and a note of the members; nothing if there is no group yet."""
     subject = f"group {group}"
     try:
         description = _describe(cluster, group)
@@ -230,7 +230,7 @@ def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
 
 
 def _describe(cluster: Cluster, group: str) -> ConsumerGroupDescription:
-    """What the coordinator says of the group. A worker does not ask (`before_fencing` says why)."""
+    """Return the coordinator's description of the group. A worker does not ask for it (`before_fencing` says why)."""
     found: ConsumerGroupDescription = cluster.ask_coordinator(
         lambda: cluster.client.describe_consumer_groups(  # noqa: PLW0108  asked anew each time
             [group], include_authorized_operations=True, request_timeout=cluster.request_s

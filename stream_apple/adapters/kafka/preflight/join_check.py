@@ -1,4 +1,4 @@
-"""Whether a joiner that starts now would find its place in both logs of every partition."""
+"""Checks whether a joiner that starts now would find its place in both logs of every partition."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,9 +15,9 @@ from stream_apple.stream.log.ports import Committed
 
 
 def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
-    """The group's offsets, and a fault for each partition at which `join` would refuse to go on.
+    """Yield a finding about the group's offsets, and a fault for each partition at which `join` would refuse to go on.
 
-    Nothing where topics are missing, which others report.
+    It yields nothing if topics are missing or differ in partitions, which other checks report.
     """
     rule, group = JoinRule.of(config), config.join.group
     subject, partitions = f"group {group}", cluster.topics.get(rule.impressions, 0)
@@ -39,7 +39,7 @@ def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
 def _partition(
     config: Config, rule: JoinRule, number: int, committed: Committed | None, logs: JoinLogs
 ) -> Iterator[Finding]:
-    """Faults and notes about one partition."""
+    """Yield faults and notes about one partition."""
     subject = f"group {config.join.group}"
     try:
         found = found_starting_point(rule, number, committed, logs, config.worker.accepted_gaps)

@@ -1,4 +1,4 @@
-"""Whether a worker that starts now would find the model of every partition: offsets, snapshots and records."""
+"""Checks whether a worker that starts now would find every model: its offset, its snapshot and the records it needs."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,10 +17,10 @@ from stream_apple.stream.snapshots.store import FEW_LARGE, check_stored
 
 
 def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
-    """The group's offsets, and a fault for each partition at which `run` would refuse to go on.
+    """Yield a finding about the group's offsets, and a fault for each partition at which `run` would refuse to go on.
 
-    A consumer asks, which never joins: the admin client's request for offsets ends the process when the
-    coordinator has just moved (librdkafka issue 5040).
+    A consumer that joins no group asks, as the admin client's request for offsets ends the process if the coordinator
+    has just moved (librdkafka issue 5040).
     """
     subject, examples = f"group {config.worker.group}", config.topics.examples
     provenance = Provenance.of(config)
@@ -45,7 +45,7 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
 
 
 def _names(config: Config, partitions: int) -> Iterator[Finding]:
-    """Faults of settings that name a partition which does not exist."""
+    """Yield faults of settings that name a partition which does not exist."""
     for setting, names in (("accept_gap", config.worker.accept_gap), ("skip", config.worker.skip)):
         for name in names:
             if 0 < partitions <= int(name.partition("@")[0]):
@@ -56,7 +56,7 @@ def _names(config: Config, partitions: int) -> Iterator[Finding]:
 def _partition(
     logs: KafkaLogs, config: Config, provenance: Provenance, partition: int, committed: Committed
 ) -> Iterator[Finding]:
-    """Faults and notes about one partition that has a committed offset."""
+    """Yield faults and notes about one partition that has a committed offset."""
     subject = f"group {config.worker.group}"
     topics = provenance.topics
     log = logs.log_range(topics.examples, partition)
@@ -88,7 +88,7 @@ def _partition(
 
 
 def _without_an_offset(logs: KafkaLogs, provenance: Provenance, partition: int) -> Iterator[Finding]:
-    """A fault if the group has a snapshot of a partition that it has no offset of."""
+    """Yield a fault if the group has a snapshot of a partition, but no offset."""
     topic = provenance.topics.models
     low, high = logs.log_range(topic, partition)
     if low == high:

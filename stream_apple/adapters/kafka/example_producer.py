@@ -223,10 +223,10 @@ class TopicWriter:
                 return
 
     def _refused(self, number: int, value: bytes, why: str, kind: type[StreamAppleError]) -> StreamAppleError:
-        return kind(
-            f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: {why}; "
-            f"{self.totals.delivered} examples before it were delivered"
-        )
+        fault = f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: {why}"
+        # Of a fault of the file it is said when all before it have been delivered.
+        told = "" if kind is InputFileError else f"; {self.totals.delivered} examples before it were delivered"
+        return kind(fault + told)
 
     def _drain(self, report: Callable[[DeliveryTotals], None]) -> None:
         if self._failure is not None:

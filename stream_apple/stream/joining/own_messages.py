@@ -20,7 +20,6 @@ from stream_apple.stream.log.columns import offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
 
 _HEARTBEAT = "heartbeat"
-_NO_TIMESTAMP = 0  # the type of a missing timestamp, as in confluent_kafka
 
 
 class Impression(NamedTuple):

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 _Kind = TypeVar("_Kind")
 
 Offset = Annotated[int, Field(ge=0, lt=1 << 63)]
+OffsetOrNone = Annotated[int, Field(ge=-1, lt=1 << 63)]  # -1: none
 PartitionNumber = Annotated[int, Field(ge=0, lt=1 << 31)]
 RoundNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 Epoch = Annotated[int, Field(ge=-1, lt=1 << 63)]

@@ -67,7 +67,7 @@ def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:
             f'{told["setting"]} = "{told["better"]}", with a new worker.group'
         ),
         "caught_up": lambda told: (
-            f"caught up: {told['examples']:,} examples learned, all records are answered, {_losses(told)}"
+            f"caught up: {told['examples']:,} examples learned, every record is answered, {_losses(told)}"
         ),
     }
 

@@ -76,7 +76,7 @@ class JoinLoop(MemberLoop):
         time_of_day: Callable[[], float] = time.time,
         schemas: Schemas | None = None,
     ) -> None:
-        super().__init__(watchers.health)
+        super().__init__(watchers.health, now)
         self.owned: dict[int, JoinedPartition] = {}
         self._broker = broker
         self._rule = rule
@@ -85,7 +85,6 @@ class JoinLoop(MemberLoop):
         self._outputs = outputs
         self._settings = settings
         self._watchers = watchers
-        self._now = now
         self._time_of_day = time_of_day
         topics = LoopTopics(
             rule.impressions,
@@ -121,6 +120,7 @@ class JoinLoop(MemberLoop):
             self._transaction.start_over(error)
         self._watchers.metrics.iterated(self.owned)
         self._watchers.health.iterated(self.owned.values() if self._assigned else None)
+        self._say_if_unassigned(assigned=self._assigned)
 
     def drain(self) -> None:
         """Commit the open transaction, if there is one."""

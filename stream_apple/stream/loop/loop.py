@@ -80,7 +80,7 @@ class Loop(MemberLoop):
         now: Callable[[], float] = time.monotonic,
         merging: MergingFactory = no_merging,
     ) -> None:
-        super().__init__(watchers.health)
+        super().__init__(watchers.health, now)
         self._settings = settings
         self._broker = broker
         self._owned = owned
@@ -88,7 +88,6 @@ class Loop(MemberLoop):
         self._writer = SnapshotWriter(broker, owned.provenance, settings.snapshot_interval_s, watchers.metrics, now)
         self._watchers = watchers
         self._metrics = watchers.metrics
-        self._now = now
         self._budget = TimeBudget(Phase)
         most = BATCHES_AHEAD * settings.fetch_records * settings.threads
         self._learning = LearningScheduler(threads, self._publish, most)
@@ -125,6 +124,7 @@ class Loop(MemberLoop):
         self._owned.progress.iterated(self._owned.recovering)
         self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
         self._watchers.health.iterated(self._owned if self._owned.assigned else None, self._learning.longest_s)
+        self._say_if_unassigned(assigned=self._owned.assigned)
 
     def drain(self) -> None:
         """Commit what is being learned, and save all models; the next owner fetches the other records again."""

@@ -26,9 +26,9 @@ from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.positions.merge_note import MergeNote, MergeSettings
 from stream_apple.untrusted import (
-    Epoch,
     MalformedError,
     Offset,
+    OffsetOrNone,
     StateHash,
     Stored,
     UnreadableFileError,
@@ -109,8 +109,8 @@ class SnapshotPointer(NamedTuple):
     """
 
     at: Offset
-    first: Epoch
-    last: Epoch
+    first: OffsetOrNone
+    last: OffsetOrNone
     digest: StateHash
 
     @property

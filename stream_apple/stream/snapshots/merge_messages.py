@@ -45,8 +45,8 @@ from stream_apple.stream.snapshots.blocks import (
 from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.stream.snapshots.versions import VERSION, upgrade_manifest
 from stream_apple.untrusted import (
-    Epoch,
     Offset,
+    OffsetOrNone,
     PartitionNumber,
     RoundNumber,
     StateHash,
@@ -70,8 +70,8 @@ class RosterEntry(NamedTuple):
 
     partition: PartitionNumber
     at: Offset
-    first: Epoch
-    last: Epoch
+    first: OffsetOrNone
+    last: OffsetOrNone
     digest: StateHash
 
     @property

@@ -36,7 +36,9 @@ HASTY = [
 
 def _defer(seed: int) -> None:
     """Contributions that the leader's worker holds itself are written at once, soon, or hardly ever."""
-    merging.DEFER_S = random.Random(seed + 1).choice([0.0, 0.1, 0.5, 2.0])  # `small` puts it back
+    merging.DEFER_S = random.Random(seed + 1).choice(
+        [0.0, 0.1, 0.5, 2.0]
+    )  # `small`, in which it is called, puts it back
 
 
 class StrictSchedule(Schedule):

@@ -14,7 +14,6 @@ import click
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter
 from stream_apple.cli.options.parameters import duration
 from stream_apple.cli.output import say
-from stream_apple.cli.own_messages import check_own_messages
 from stream_apple.config import load
 from stream_apple.demo.loop.asking import Asker
 from stream_apple.demo.loop.judging import Judge
@@ -87,7 +86,7 @@ def command(
     if server and broken:
         raise click.UsageError("--broken: expected nothing beside --ask, whose server refuses what is broken")
     config = load(path)
-    check_own_messages(config, "try made-up clicks with a group and topics of their own, without that section")
+    config.input.check_own_messages("try made-up clicks with a group and topics of their own, without that section")
     visits, limiter = islice(traffic(seed, day_ms, broken), limit), RateLimiter(Fraction(rate))
     with Signals() as signals:
         if server is None:

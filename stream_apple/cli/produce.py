@@ -26,7 +26,6 @@ from stream_apple.cli.options.example_times import (
 )
 from stream_apple.cli.options.parameters import gathered
 from stream_apple.cli.output import PrintableConsole, say
-from stream_apple.cli.own_messages import check_own_messages
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.core.input.timestamps import END_MS
@@ -127,7 +126,7 @@ def command(
     _check(files, amount, times)
     columns.roles(times.timestamp_field)  # raises an error for contradicting options before anything is read
     config = load(path)
-    check_own_messages(config, "send the file as it is with another producer, such as kcat")
+    config.input.check_own_messages("send the file as it is with another producer, such as kcat")
     writer = target.writer(config)
     with Signals() as signals, _progress(amount.limit, shown=not output.quiet) as report:
         event_times, span = _plan(files, amount, times, columns, signals)

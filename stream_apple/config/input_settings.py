@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from stream_apple.config.section import Number, Section
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping, zone_of
+from stream_apple.errors import ConfigurationError
 
 
 def _listed(value: object) -> object:
@@ -105,6 +106,17 @@ class InputSettings(Section):
         """Return the mapping; None if records are messages of the product's own."""
         found = InputMapping(**{name: getattr(self, name) for name in InputMapping._fields})
         return None if found == OWN_MESSAGE else found
+
+    def check_own_messages(self, instead: str) -> None:
+        """Raise ConfigurationError if workers would not read messages of the product's own, which a command sends.
+
+        instead  what the user can do about it
+        """
+        if self.mapping() is not None:
+            raise ConfigurationError(
+                "expected no section `input`: what is sent here are messages of the product's own, which a worker with "
+                f"such a mapping does not read; {instead}"
+            )
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that a model depends on, without those that are as they always were."""

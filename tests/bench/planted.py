@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.splitmix64 import GOLDEN, splitmix64_finalizer
 
 FEATURES, HEADS, PAIRS = 20_000, 60, 300
 DRAWS = 60  # an example, with repetition
@@ -81,11 +82,8 @@ def stretch(whole: Batch, start: int, stop: int) -> Batch:
 
 
 def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Keys as evenly spread as hashes are (the finaliser of SplitMix64)."""
-    keys = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))
+    """Keys as evenly spread as hashes are (by the finalizer of splitmix64)."""
+    return splitmix64_finalizer((numbers + np.uint64(1)) * GOLDEN)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "stream_apple"
 FILES = sorted(PACKAGE.rglob("*.py"))
-NAMES = [str(path.relative_to(PACKAGE)) for path in FILES]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 

@@ -150,14 +150,12 @@ class Cluster:
         places = [TopicPartition(topic, number) for number in range(self.topics.get(topic, 0))]
         if not places:
             return {}
-        asked = [
-            self.client.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, places)], request_timeout=within_s
-            )
-            for group in groups
-        ]
+        asked: dict[str, Future[Any]] = {}
+        for group in groups:
+            request = [ConsumerGroupTopicPartitions(group, places)]
+            asked |= self.client.list_consumer_group_offsets(request, request_timeout=within_s)
         found = {}
-        for group, future in (item for futures in asked for item in futures.items()):
+        for group, future in asked.items():
             try:
                 with as_kafka_exception():
                     answers = future.result().topic_partitions

@@ -83,14 +83,14 @@ class ColumnKeys(dict[Any, int]):
         if is_missing(cell) or (cell == "" and self._reading.empty_is_absent):
             return ABSENT
         full = f"{self._name}={text_of(cell, f'column {self._name!r}')}"
-        key = key_of(full)
+        key = key_of_name(full)
         self._note(key, full)
         if len(self) < _MOST_REMEMBERED:
             self[cell] = key
         return key
 
 
-def key_of(name: str) -> int:
+def key_of_name(name: str) -> int:
     """Return the key of a feature of this name; UnreadableCellError if UTF-8 can't hold the name."""
     try:
         return feature_key(name)

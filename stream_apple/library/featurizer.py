@@ -31,7 +31,7 @@ from stream_apple.library.cells import (
     NameMemory,
     UnreadableCellError,
     is_missing,
-    key_of,
+    key_of_name,
     number_of,
     refuse_number,
     refuse_surrogate,
@@ -323,7 +323,7 @@ class Featurizer:
     def _number_key(self, name: str) -> int:
         key = self._number_keys.get(name)
         if key is None:
-            key = self._number_keys[name] = key_of(name)
+            key = self._number_keys[name] = key_of_name(name)
             self.memory.note(key, name)
         return key
 
@@ -383,7 +383,7 @@ def _column_name(name: object) -> str:
 
 def _attribute_of(name: str) -> int:
     """Return the key of the attribute of a feature of this name, or of a category in this column; see `Batch`."""
-    return key_of(name.partition("=")[0])
+    return key_of_name(name.partition("=")[0])
 
 
 def _clean(row: Mapping[Any, Any]) -> dict[str, Any]:

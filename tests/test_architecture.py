@@ -265,6 +265,7 @@ ALLOWED: dict[str, set[str]] = {
         "config",
         "errors",
         "monitoring",
+        "nearest_names",
     },
     "river": {"library"},
     "__main__": {"cli"},

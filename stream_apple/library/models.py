@@ -21,7 +21,7 @@ from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.errors import ConfigurationError
 from stream_apple.library.cells import MESSAGE, RECORD
-from stream_apple.library.featurizer import Featurizer
+from stream_apple.library.featurizer import Featurizer, are_numbers, array_of, maps_of, rows_of_maps
 from stream_apple.library.kafka_models import read_from_kafka
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.inspection import view_model
@@ -173,14 +173,11 @@ class LearnedModel:
 
     def _rows(self, X: Any) -> Batch:  # noqa: ANN401, N803
         """Return X as rows of a batch."""
-        if isinstance(X, Mapping):
-            return self._featurizer.maps([X])
-        if isinstance(X, Sequence) and not isinstance(X, str):
-            if all(isinstance(row, Mapping) for row in X):
-                return self._featurizer.maps(X)
-            return self._array(np.asarray(X, np.float64))
-        if isinstance(X, np.ndarray):
-            return self._array(X)
+        maps = [X] if isinstance(X, Mapping) else rows_of_maps(X)
+        if maps is not None:
+            return self._featurizer.maps(maps)
+        if isinstance(X, Sequence | np.ndarray):
+            return self._array(array_of(X) if isinstance(X, Sequence) else X)
         if hasattr(X, "tocsr"):
             rows = X.tocsr()
             return self._featurizer.matrix(rows.indptr, rows.indices, rows.data)
@@ -190,5 +187,5 @@ class LearnedModel:
 
     def _array(self, cells: NDArray[Any]) -> Batch:
         if cells.ndim != 2:
-            raise ValueError(f"expected rows of numbers, a two-dimensional array, found {cells.ndim} dimensions")
-        return self._featurizer.array(cells)
+            raise ValueError(f"X: expected rows of cells, a two-dimensional array, found {cells.ndim} dimensions")
+        return self._featurizer.array(cells) if are_numbers(cells) else self._featurizer.maps(maps_of(cells))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from stream_apple.cli.advice import tell_of_short_epochs, tell_of_times
+from stream_apple.cli.advice import tell_of_absent_namespaces, tell_of_short_epochs, tell_of_times
 from stream_apple.cli.help_all import help_all
 from stream_apple.cli.options.example_times import (
     ColumnOptions,
@@ -200,6 +200,8 @@ def command(
         batch, schedule, dealt, found = _by_time(whole, timestamps, spans, schedule, sharding)
         if delay.label_delay is not None:
             known = known_after_time(timestamps[dealt.rows], delay.label_delay)
+    if "spaces" in options.wanted_columns():
+        tell_of_absent_namespaces(options, batch.spaces)
     if delay.label_delay_examples is not None:
         known = known_after_examples(len(batch.labels), delay.label_delay_examples)
     if sharding is None:

@@ -76,10 +76,8 @@ class Questions:
         try:
             found = self._bodies[packed](body).instances
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-            form = "msgpack" if packed else "JSON"
-            raise BadRequestError(
-                400, f'expected a body of {form}, {{"instances": [...]}}, found another: {error}'
-            ) from None
+            form, wrong = "msgpack" if packed else "JSON", f"another: {error}" if body else "none"
+            raise BadRequestError(400, f'expected a body of {form}, {{"instances": [...]}}, found {wrong}') from None
         if len(found) > self._most:
             raise BadRequestError(413, f"expected at most {self._most} instances, found {len(found)}")
         return self.instances(list(map(bytes, found)), packed=packed)

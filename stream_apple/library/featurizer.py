@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
-from typing import Any, Final, get_args
+from typing import Any, Final, NoReturn, get_args
 
 import msgpack
 import numpy as np
@@ -362,12 +362,17 @@ def rows_of_maps(X: Any) -> list[Any] | None:  # noqa: ANN401, N803  scikit-lear
     UnreadableCellError for what is no table: a single map, an iterator, a text, a frame that has not been read yet.
     """
     if isinstance(X, Mapping | Iterator | AbstractSet | str | bytes) or type(X).__name__ == "LazyFrame":
-        raise UnreadableCellError(
-            f"X: expected a frame, an array, a sparse matrix or a list of maps, found a {type(X).__name__}"
-        )
+        refuse_table(X)
     if type(X).__name__ == "Series" or (isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1):
         X = list(X)  # noqa: N806
     return list(X) if isinstance(X, Sequence) and X and isinstance(X[0], Mapping) else None
+
+
+def refuse_table(X: object) -> NoReturn:  # noqa: N803  scikit-learn's
+    """Raise UnreadableCellError for what is no table."""
+    raise UnreadableCellError(
+        f"X: expected a frame, an array, a sparse matrix or a list of maps, found a {type(X).__name__}"
+    )
 
 
 def array_of(rows: Sequence[Any]) -> NDArray[Any]:
@@ -467,7 +472,7 @@ def _clean(row: Mapping[Any, Any], number: int, depth: int = 1, *, times: bool) 
 
 
 def _as_number(value: object) -> float:
-    """Return a decimal as the nearest float, for msgpack; TypeError for what is none."""
-    if isinstance(value, Decimal):
+    """Return a decimal, or an integer of more than 64 bits, as the nearest float, for msgpack; TypeError for others."""
+    if isinstance(value, Decimal | int):
         return float(value)
     raise TypeError(f"a {type(value).__name__}")

@@ -178,7 +178,7 @@ class LearnedModel:
     def _with_users(self, batch: Batch, keys: Sequence[bytes | None] | None) -> Batch:
         """Return the batch with the users that the keys of its records name, if the model needs them.
 
-        ValueError if it does, and there is not one key for each row.
+        ValueError if it does, and there is not one key for each row; TypeError for a key that is no bytes.
         """
         if "users" in self.options.wanted_columns():
             if keys is None or len(keys) != len(batch.labels):
@@ -188,7 +188,7 @@ class LearnedModel:
                 )
             for row, key in enumerate(keys):
                 if not isinstance(key, bytes | None):
-                    raise ValueError(f"keys: expected bytes, as a record's key is, or None, found {key!r} in row {row}")
+                    raise TypeError(f"keys: expected bytes, as a record's key is, or None, found {key!r} in row {row}")
             batch = batch._replace(users=users_of(keys))
         return batch
 

@@ -98,6 +98,9 @@ class TestPredict:
         reply = ask(FixedReplicas([model]), [{"features": ROW}], settings=MAPPED)
         assert reply.status == 400
         assert "found no record" in reply.json()["instances"][0]["message"]
+        reply = ask(FixedReplicas([model]), [{"record": "not base64!"}], settings=MAPPED)
+        message = "expected a map as record, or a framed one in base64, found 'not base64!'"
+        assert reply.json()["instances"][0]["message"] == message
 
     def test_no_instances(self) -> None:
         """Are no error."""

@@ -157,7 +157,7 @@ class Featurizer:
         """Return a row for each map of names to values, which may hold maps (namespaces) and lists of texts."""
         rows = list(rows)
         for number, row in enumerate(rows):
-            if not isinstance(row, Mapping):
+            if type(row) is not dict and not isinstance(row, Mapping):
                 raise UnreadableCellError(
                     f"row {number}: expected a map of names to values, as other rows are, found {reprlib.repr(row)}"
                 )

@@ -276,12 +276,12 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         """Return the learner's label; ValueError if it is no label, or new without room for a further class."""
         known = self._numbers
         try:
-            found, no_label = known.get(label), is_missing(label)
-        except TypeError:  # it can't be hashed
-            found, no_label = None, True
+            found = known.get(label)
+        except TypeError:
+            raise ValueError(f"y: expected a label, found {label!r}") from None  # it can't be hashed
         if found is not None:
             return found
-        if no_label and self._softmax:
+        if is_missing(label) and self._softmax:
             raise ValueError(f"y: expected a label, found {label!r}")
         if not self._softmax or not isinstance(self.classes, int) or len(known) >= self.classes:
             raise ValueError(

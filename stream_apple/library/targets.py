@@ -63,14 +63,20 @@ def classes_in(labels: NDArray[Any]) -> NDArray[Any]:
 
     ValueError names the first row without a label, or the types of labels that have no order among them.
     """
-    objects = labels.dtype.kind == "O"
-    if not objects and labels.dtype.kind not in "fmM":
-        return labels
-    cells = labels if labels.dtype.kind in "mM" else labels.tolist()
-    for row, cell in enumerate(cells):
-        if is_missing(cell):
-            raise ValueError(f"y: expected a class in each row, found {cell!r} in row {row}")
-    kinds = {_kind_of(cell) for cell in cells} if objects else set()
+    cells: list[Any] = labels.tolist() if labels.dtype.kind == "O" else []
+    match labels.dtype.kind:
+        case "O":
+            missing = np.array([is_missing(cell) for cell in cells], np.bool_)
+        case "f":
+            missing = np.isnan(labels)
+        case "m" | "M":
+            missing = np.isnat(labels)
+        case _:
+            return labels
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise ValueError(f"y: expected a class in each row, found {labels.tolist()[row]!r} in row {row}")
+    kinds = {_kind_of(cell) for cell in cells}
     if len(kinds) > 1:
         raise ValueError(f"y: expected classes of one type, found {' and '.join(sorted(kinds))}")
     return np.array(cells) if kinds == {"number"} else labels

@@ -133,7 +133,7 @@ def test_a_missing_label_is_no_class() -> None:
     for label in no_labels:
         with pytest.raises(ValueError, match="y: expected a label, found"):
             AppleClassifier(classes=3).learn_one({"a": 1.0}, label)
-        with pytest.raises(ValueError, match="y: expected one of"):
+        with pytest.raises(ValueError, match=r"y: expected (one of|a label)"):
             AppleClassifier().learn_one({"a": 1.0}, label)
 
 

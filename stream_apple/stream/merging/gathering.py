@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stream_apple.core.learner.merging.mergeable import Contribution, Mergeable, contribution_of, mergeable_of
+from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel, mergeable_of, readable_of
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.ports import Broker, Reader
 from stream_apple.stream.merging.open_rounds import ClosedRound
@@ -43,12 +43,12 @@ class _Reading:
     snapshot: SnapshotReader
     heard: float
 
-    def complete(self) -> Contribution:
+    def complete(self) -> ReadableModel:
         """Return what has been read, when all has come; SnapshotError if the snapshot has no table of its own."""
         if self.snapshot.merged is not None:
             raise self.snapshot.incomplete("found that it refers to a merged model")
         options, _, sums = mergeable_of(self.model.learner)
-        return Contribution(options, self.table, {name: array.copy() for name, array in sums.items()})
+        return ReadableModel(options, self.table, {name: array.copy() for name, array in sums.items()})
 
 
 class Gathering:
@@ -80,11 +80,11 @@ class Gathering:
         self._lineages = lineages
         self._local = local
         self._now = now
-        self._found: dict[int, Contribution] = {}
+        self._found: dict[int, ReadableModel] = {}
         self._logs: dict[int, Reader] = {}
         self._current: _Reading | None = None
 
-    def read_on(self, until: float) -> Sequence[Contribution] | None:
+    def read_on(self, until: float) -> Sequence[ReadableModel] | None:
         """Read on, until that time at most; return all models in the roster's order, or None if some are to come.
 
         Models of this worker are not copied, so their partitions must not go on as long as they are used.
@@ -108,14 +108,14 @@ class Gathering:
             in_time = self._now() < until
         return list(models.values())
 
-    def _models(self) -> Mapping[int, Contribution]:
+    def _models(self) -> Mapping[int, ReadableModel]:
         """Return by partition, in the roster's order, the models that have been read or are in this worker."""
         found = {}
         for entry in self.closed.roster:
             if entry.partition in self._found:
                 found[entry.partition] = self._found[entry.partition]
             elif (local := self._local(entry)) is not None:
-                found[entry.partition] = contribution_of(local)
+                found[entry.partition] = readable_of(local)
         return found
 
     def close(self) -> None:

@@ -40,13 +40,13 @@ from stream_apple.core.learner.merging.buckets import (
 )
 from stream_apple.core.learner.merging.merge_scratch import MergeScratch, empty_merge_scratch
 from stream_apple.core.learner.merging.mergeable import (
-    Contribution,
     Mergeable,
+    ReadableModel,
     check_alike,
     check_mergeable,
     check_startable,
-    contribution_of,
     mergeable_of,
+    readable_of,
 )
 from stream_apple.core.learner.merging.stack_reader import StackReader
 from stream_apple.core.learner.merging.stacks import Stack, copy_into
@@ -126,7 +126,7 @@ class _Run(Protocol):
 
 
 def merge(
-    models: Sequence[Learner | Mergeable | Contribution],
+    models: Sequence[Learner | Mergeable | ReadableModel],
     *,
     parents: Parents = "votes",
     run: _Run = map,
@@ -140,10 +140,10 @@ def merge(
     run      calls the function that merges a part of the table
     parts    into how many parts the table is divided; the result does not depend on it
 
-    Of tables that are compressed, no more than a block of each is decoded at a time, in each of the parts. ValueError
-    unless the models' options are equal; ConfigurationError if models of these options can't be merged.
+    In each part, no more than a block of each model is copied, or decoded, at a time. ValueError unless the models'
+    options are equal; ConfigurationError if models of these options can't be merged.
     """
-    given = [each if isinstance(each, Contribution) else contribution_of(each) for each in models]
+    given = [each if isinstance(each, ReadableModel) else readable_of(each) for each in models]
     check_alike([each.options for each in given])
     options = given[0].options
     check_mergeable(options)
@@ -162,7 +162,8 @@ def merge(
         """Merge these blocks, which follow one another, with scratch of their own."""
         first, end = np.searchsorted(waiting, np.array([some[0][0], some[-1][1]]) // BUCKET)
         numbers, counted = waiting[first:end], np.zeros(COUNTED, np.int64)
-        reader, scratch, election = StackReader(given, numbers), _scratch_for(given), Election(not votes, _NO_KEYS)
+        reader = StackReader(given, blocks[0][1] // BUCKET, numbers)
+        scratch, election = _scratch_for(given), Election(not votes, _NO_KEYS)
         for start, stop in some:
             others = reader.read(start, stop)
             merge_buckets(reader.stack, others, part_of(out, start, stop), election, scratch, counted)
@@ -176,7 +177,7 @@ def merge(
     for part in done:
         merge_buckets(part.aside, part.numbers, out, election, scratch, counted)
     last = len(out.slots) - 1
-    constants = StackReader(given, _NO_BUCKETS)
+    constants = StackReader(given, 1, _NO_BUCKETS)
     constants.read(last, last + 1)
     merge_constants(constants.stack, part_of(out, last, last + 1), scratch)
     sums = merge_totals([each.sums for each in given], loss_number(options.loss))
@@ -212,7 +213,7 @@ def start_of(learner: Learner) -> Mergeable:
     ConfigurationError if models of these options can't be started from.
     """
     check_startable(learner.options)
-    return _alone(contribution_of(learner)).model
+    return _alone(readable_of(learner)).model
 
 
 def warm_up_merging(options: Options) -> None:
@@ -230,7 +231,7 @@ def warm_up_starting(options: Options) -> None:
     adopt(small, start_of(small), included=True, roster_size=1)
 
 
-def _alone(model: Contribution) -> Merged:
+def _alone(model: ReadableModel) -> Merged:
     """Return a copy, to the bit, whose nominees are parents."""
     table = model.table.copy()
     won = table.slots["parent"] & NOMINATED != 0
@@ -240,7 +241,7 @@ def _alone(model: Contribution) -> Merged:
     return Merged(Mergeable(model.options, table, sums), MergeCounts(taken, taken, 0, won_count, 0, 0, 0, 0))
 
 
-def _most_learned(models: Sequence[Contribution]) -> list[Contribution]:
+def _most_learned(models: Sequence[ReadableModel]) -> list[ReadableModel]:
     """Return the group of models, in their order, that are prepared alike and have learned most together, by weight.
 
     If two groups have learned as much, it is the one whose first model comes first.
@@ -259,7 +260,7 @@ def _preparation_of(sums: Sums) -> bytes:
     return b"".join(b"%b %d " % (name.encode(), array.size) + array.tobytes() for name, array in arrays)
 
 
-def _scratch_for(models: Sequence[Contribution]) -> MergeScratch:
+def _scratch_for(models: Sequence[ReadableModel]) -> MergeScratch:
     options = models[0].options
     return empty_merge_scratch(len(models), options.classes, extent_of(options).class_columns)
 

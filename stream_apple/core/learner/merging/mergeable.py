@@ -26,7 +26,7 @@ class Mergeable(NamedTuple):
         return digest.finish(self.table, {name: self.sums[name] for name in sorted(self.sums)})
 
 
-class Contribution(NamedTuple):
+class ReadableModel(NamedTuple):
     """The mergeable part of a model as `merge` reads it: its table may be compressed."""
 
     options: Options
@@ -34,10 +34,10 @@ class Contribution(NamedTuple):
     sums: Sums
 
 
-def contribution_of(model: Learner | Mergeable) -> Contribution:
+def readable_of(model: Learner | Mergeable) -> ReadableModel:
     """Return a model that is in memory, as `merge` reads it: the arrays themselves."""
     options, table, sums = model if isinstance(model, Mergeable) else mergeable_of(model)
-    return Contribution(options, TableInMemory(table), sums)
+    return ReadableModel(options, TableInMemory(table), sums)
 
 
 def mergeable_of(learner: Learner) -> Mergeable:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.merging.mergeable import Contribution
-from stream_apple.core.learner.merging.stacks import empty_stack, gather, settle_stack
+from stream_apple.core.learner.merging.mergeable import ReadableModel
+from stream_apple.core.learner.merging.stacks import empty_stack, gather_taken, settle_stack
 from stream_apple.core.learner.new_model import decay_of, extent_of
 from stream_apple.core.learner.state.model import Decay
 from stream_apple.core.learner.state.table import BUCKET, empty_block
@@ -17,15 +17,16 @@ class StackReader:
 
     Buckets that have to wait until all blocks have been read are put aside.
 
-    models  in the order of the stacks
-    aside   int64[k], ascending  the buckets to be put aside
+    models   in the order of the stacks
+    buckets  of a block
+    aside    int64[k], ascending  the buckets to be put aside
 
-    stack         the other buckets of the block that was read last. To fill the same memory again is faster than to
-                  take new memory, which the system would have to clear
-    stack_aside   all that have been put aside so far, not decayed before `finish`
+    stack        the other buckets of the block that was read last. To fill the same memory again is faster than to
+                 take new memory, which the system would have to clear
+    stack_aside  all that have been put aside so far, not decayed before `finish`
     """
 
-    def __init__(self, models: Sequence[Contribution], aside: NDArray[np.int64]) -> None:
+    def __init__(self, models: Sequence[ReadableModel], buckets: int, aside: NDArray[np.int64]) -> None:
         options = models[0].options
         self._tables = [each.table for each in models]
         self._memory = empty_block(int(options.bits or 0), extent_of(options))
@@ -35,8 +36,9 @@ class StackReader:
         self._decays = [
             Decay(each.sums["decay_scale"], each.sums["decay_drawn"]) for each in models if self._rule.active
         ]
-        self.stack = empty_stack(len(models), len(self._memory.tags), self._memory)
+        self.stack = empty_stack(len(models), buckets, self._memory)
         self.stack_aside = empty_stack(len(models), len(aside), self._memory)
+        self._parts = [(self.stack.part(at), self.stack_aside.part(at)) for at in range(len(models))]
 
     def read(self, start: int, stop: int) -> NDArray[np.int64]:
         """Read slots [start, stop), a block or the constant's; return the numbers of the stack's buckets in there.
@@ -47,11 +49,11 @@ class StackReader:
         last = np.searchsorted(self._aside, stop // BUCKET)
         aside = self._aside[self._count : last] - start // BUCKET
         others = np.delete(buckets, aside)
-        for at, table in enumerate(self._tables):
+        for at, (table, (into, into_aside)) in enumerate(zip(self._tables, self._parts, strict=True)):
             part = table.part(start, stop, self._memory)
-            gather(part, others, self.stack.part(at), self.stack.starts[at], 0)
+            gather_taken(part, others, into, self.stack.starts[at], 0)
             if len(aside):
-                gather(part, aside, self.stack_aside.part(at), self.stack_aside.starts[at], self._count)
+                gather_taken(part, aside, into_aside, self.stack_aside.starts[at], self._count)
         self._count += len(aside)
         settle_stack(self.stack, len(others), self._decays, self._rule)
         return others

@@ -114,7 +114,7 @@ def empty_stack(models: int, buckets: int, like: Table) -> Stack:
 
 
 @kernel
-def gather(table: Table, buckets: NDArray[np.int64], into: Table, starts: NDArray[np.int64], first: int) -> None:
+def gather_taken(table: Table, buckets: NDArray[np.int64], into: Table, starts: NDArray[np.int64], first: int) -> None:
     """Write the taken slots of these buckets one after another, behind those of the first `first` buckets.
 
     The bucket behind the table's last is the constant's. `into` and `starts` are one model's part of a stack.

@@ -283,7 +283,7 @@ def test_interpreted_kernels_merge_to_the_same_bits() -> None:
 def test_after_warming_up_nothing_is_compiled(kind: dict[str, Any]) -> None:
     """A first merge takes as long as any other."""
     kernels: list[Any] = [buckets.merge_buckets, buckets.merge_constants, buckets.find_nominees]
-    kernels += [stacks.gather, stacks._copy_taken]
+    kernels += [stacks.gather_taken, stacks._copy_taken]
     options = bare(bits=9, **kind)
     warm_up_merging(options)
     before = [len(kernel.signatures) for kernel in kernels]

@@ -5,7 +5,6 @@ no more memory than a block of each model. It holds copies, so the models stay a
 only the cache lines that hold something are read.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -133,13 +132,10 @@ def gather_taken(table: Table, buckets: NDArray[np.int64], into: Table, starts: 
         starts[first + at + 1] = end
 
 
-def settle_stack(stack: Stack, buckets: int, decays: Sequence[Decay], rule: DecayRule) -> None:
-    """Write the decayed weights to the stack's first `buckets` buckets; those of a constant stay as they are."""
-    if not rule.active:
-        return
-    for at, decay in enumerate(decays):
-        slots = stack.part(at, int(stack.starts[at, buckets]) + 1)
-        settle(slots, Decay(*(array.copy() for array in decay)), rule)
+def settle_rows(stack: Stack, at: int, buckets: int, decay: Decay, rule: DecayRule) -> None:
+    """Write the decayed weights of one model to the stack's first `buckets` buckets; a constant's stay as they are."""
+    rows = stack.part(at, int(stack.starts[at, buckets]) + 1)
+    settle(rows, Decay(*(array.copy() for array in decay)), rule)
 
 
 def copy_into(table: Table, given: Table) -> None:

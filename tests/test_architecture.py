@@ -238,6 +238,7 @@ ALLOWED: dict[str, set[str]] = {
         "offline",
         "offline.sharding",
         "signals",
+        "nearest_names",
         "terminal",
         "whole_files",
     },

@@ -231,7 +231,7 @@ class TestHeld:
         assert process.live == {0: 5, 1: 5}
         assert process.sample("lag_records", partition="0") == 7
         assert process.sample("lag_records", partition="1") == 0
-        assert process.sample("lag_seconds", partition="0") > 0
+        assert process.sample("lag_seconds", partition="0") != 0
 
     def test_a_gap_behind_it(self) -> None:
         """Where records behind a boundary are gone, and that is accepted, the partition goes on alone, once."""

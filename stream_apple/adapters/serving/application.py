@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,12 +15,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from stream_apple.adapters.serving.answering import Answering
+from stream_apple.adapters.serving.answering import Answering, InstanceAnswer
 from stream_apple.adapters.serving.page import explain_routes
+from stream_apple.adapters.serving.patience import Lingering
 from stream_apple.adapters.serving.questions import BadRequestError, Instance, Questions
 from stream_apple.errors import ModelError
 from stream_apple.monitoring.serving_metrics import ServingMetrics
@@ -36,6 +39,7 @@ _QUESTIONS = "/v1/models/NAME:predict and :explain"
 _to_json = msgspec.json.Encoder().encode
 _to_msgpack = msgspec.msgpack.Encoder().encode
 _Endpoint = Callable[[Request], Awaitable[Response]]
+_Answer = Callable[[list[Instance], Request], Awaitable[dict[str, Any]]]
 
 
 class RequestBounds(NamedTuple):
@@ -59,14 +63,15 @@ class Application:
         self._questions = questions
         self._bounds = bounds
         self._metrics = metrics
+        self._explaining = asyncio.Lock()
 
     def routes(self) -> Starlette:
         """Return the application of ASGI."""
         return Starlette(
             routes=[
                 Route("/v1/models", self._models),
-                Route("/v1/models/{name}:predict", self._asked("predict", self._answering.predict), methods=["POST"]),
-                Route("/v1/models/{name}:explain", self._asked("explain", self._answering.explain), methods=["POST"]),
+                Route("/v1/models/{name}:predict", self._asked("predict", self._predict), methods=["POST"]),
+                Route("/v1/models/{name}:explain", self._asked("explain", self._explain), methods=["POST"]),
                 # Else a GET, as of a browser, would be told that there is no model called NAME:predict.
                 Route("/v1/models/{name}:predict", _posted_only),
                 Route("/v1/models/{name}:explain", _posted_only),
@@ -79,9 +84,29 @@ class Application:
                 *explain_routes(),
             ],
             exception_handlers={HTTPException: _as_error},
+            middleware=[Middleware(Lingering)],
         )
 
-    def _asked(self, endpoint: str, answer: Callable[[list[Instance]], dict[str, Any]]) -> _Endpoint:
+    async def _predict(self, instances: list[Instance], _: Request) -> dict[str, Any]:
+        # In this thread: it waits for a portion of learning at most, and decodes into memory of its own.
+        return self._answering.predict(instances)
+
+    async def _explain(self, instances: list[Instance], request: Request) -> dict[str, Any]:
+        """Explain one instance at a time, of all requests: others, and probes, are answered between two.
+
+        ClientDisconnect if nobody waits for the rest.
+        """
+        answered: list[InstanceAnswer] = []
+        left = self._answering.explain_each(instances)
+        while len(answered) < len(instances):
+            if answered and await request.is_disconnected():
+                raise ClientDisconnect
+            async with self._explaining:
+                answered += islice(left, 1)
+            await asyncio.sleep(0)
+        return self._answering.explained(answered)
+
+    def _asked(self, endpoint: str, answer: _Answer) -> _Endpoint:
         """Return an endpoint that answers what is asked of the model."""
 
         async def handle(request: Request) -> Response:
@@ -92,14 +117,13 @@ class Application:
 
         return handle
 
-    async def _answer(self, request: Request, answer: Callable[[list[Instance]], dict[str, Any]]) -> Response:
+    async def _answer(self, request: Request, answer: _Answer) -> Response:
         packed = False
         try:
             self._check_name(request)
             packed = _is_packed(request)
             body = await self._body(request)
-            # In this thread: it waits for a portion of learning at most, and decodes into memory of its own.
-            return _reply(200, answer(self._questions.read(body, packed=packed)), packed=packed)
+            return _reply(200, await answer(self._questions.read(body, packed=packed), request), packed=packed)
         except BadRequestError as error:
             return _reply(error.status, {"error": str(error)}, packed=packed)
         except BadInstancesError as error:

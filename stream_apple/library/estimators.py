@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
-from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options import CLASSES, Options
 from stream_apple.library.example_sets import as_set
 from stream_apple.library.featurizer import (
     Featurizer,
@@ -267,6 +267,8 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         if len(classes) < 2:
             found = f"one class: {classes.tolist()}" if len(classes) else "no labels"
             raise ValueError(f"y: expected labels of at least 2 classes, found {found}")
+        if len(classes) > CLASSES.high:
+            raise ValueError(f"y: expected labels of at most {CLASSES.high:,} classes, found {len(classes):,}")
         loss = self.loss
         if loss not in {"auto", "logistic", "softmax"}:
             raise ValueError(f"loss: expected 'auto', 'logistic' or 'softmax', found {loss!r}")

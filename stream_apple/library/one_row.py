@@ -178,6 +178,8 @@ class OneRow:
     def _new_row(self, features: int) -> SingleRow | None:
         if not self.featurizer.plain:
             return None
+        if features > self.online.most_features:
+            self.online.refuse_length(0, features)
         room = max(_ROOM, 2 * features) if self._row is None or features > self._row.room else self._row.room
         self._row = self.online.learner.single_row(room)
         self._written = None

@@ -194,6 +194,21 @@ def test_maps_come_in_arrays_and_in_series_too() -> None:
             model.monomials(wrong)
 
 
+def test_more_features_than_an_example_may_have_are_refused() -> None:
+    """With the row's number: the rest would be left out. Too many classes are told as labels."""
+    rows = np.eye(40, 5) + 1.0
+    fits = AppleClassifier(bits=8, max_features_per_example=6).fit(rows, [0, 1] * 20)
+    wide = [{"a": 1.0}, {str(number): 1.0 for number in range(6)}]
+    with pytest.raises(ValueError, match=r"row 1: expected at most 5 features \(max_features_per_example\), found 6"):
+        fits.predict(wide)
+    with pytest.raises(ValueError, match="row 0: expected at most 4 features"):
+        AppleClassifier(bits=8, max_features_per_example=5).fit(rows, [0, 1] * 20)
+    with pytest.raises(ValueError, match="row 0: expected at most 2 features"):
+        AppleClassifier(bits=8, max_features_per_example=6, ngrams={"*": 2}).fit(rows, [0, 1] * 20)
+    with pytest.raises(ValueError, match="y: expected labels of at most 1,000 classes, found 1,001"):
+        AppleClassifier(bits=8).partial_fit(np.ones((2, 1)), [0, 1], classes=list(range(1001)))
+
+
 def test_it_goes_with_pipelines_and_searches() -> None:
     """On sets that ship with scikit-learn, and learns something of each."""
     search = GridSearchCV(

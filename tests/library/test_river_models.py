@@ -95,6 +95,22 @@ def test_what_is_no_amount_is_refused(label: Any) -> None:
     assert model.predict_one({"a": 1.0}) == 0.0
 
 
+def test_more_features_than_an_example_may_have_are_refused() -> None:
+    """Alone, in a frame, and by the codec."""
+    model = AppleRegressor(bits=8, max_features_per_example=4)
+    wide = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}
+    asked: list[Any] = [
+        lambda: model.learn_one(wide, 1.0),
+        lambda: model.predict_one(wide),
+        lambda: model.learn_one({"space": wide}, 1.0),
+        lambda: model.learn_many(pd.DataFrame([wide]), [1.0]),
+    ]
+    for ask in asked:
+        with pytest.raises(ValueError, match="row 0: expected at most 3 features"):
+            ask()
+    model.learn_one({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0)
+
+
 @pytest.mark.parametrize("x", [None, [1.0], "a", pd.Series({"a": 1.0})])
 def test_a_row_is_a_map(x: Any) -> None:
     """Also for a model that has rows behind it."""

@@ -178,8 +178,16 @@ class LearnedModel:
     def _with_users(self, batch: Batch, keys: Sequence[bytes | None] | None) -> Batch:
         """Return the batch with the users that the keys of its records name, if the model needs them.
 
+        ValueError for a row of more features than the worker takes: it would make a dead letter of it.
+
         ValueError if it does, and there is not one key for each row; TypeError for a key that is no bytes.
         """
+        lengths, most = np.diff(batch.indptr), self._config.limits.max_features
+        if lengths.max(initial=0) > most:
+            row = int(np.flatnonzero(lengths > most)[0])
+            raise ValueError(
+                f"row {row}: expected at most {most:,} features (limits.max_features), found {lengths[row]:,}"
+            )
         if "users" in self.options.wanted_columns():
             if keys is None or len(keys) != len(batch.labels):
                 found = "none" if keys is None else len(keys)

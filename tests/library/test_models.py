@@ -51,6 +51,7 @@ def test_a_row_comes_in_each_form(model: LearnedModel) -> None:
         (np.array([["2026"]], "M8[Y]"), "the array: .* say what of the time matters"),
         ([{"a": {"b": 2**70}}], "row 0: expected a value below 2.60"),
         ([{"a": 1.0}, {"a": 1j}], "row 1: expected numbers, texts, booleans, .* a complex"),
+        (np.ones((2, 4097)), r"row 0: expected at most 4,096 features \(limits.max_features\), found 4,097"),
     ],
 )
 def test_what_is_no_table_is_refused(model: LearnedModel, rows: Any, message: str) -> None:

@@ -83,7 +83,7 @@ def worker_bytes(options: Options, partitions: int, queued: int, merged: int = 0
     """Return the bytes of a worker that owns so many partitions, and one more model, the copy for a snapshot.
 
     queued  as of `queue_bytes`
-    merged  how many partitions' models are merged: the owner of partition 0 holds them compressed, and the merged model
+    merged  how many models are merged: the owner of partition 0 holds them all, compressed, and what they become
     """
     models = partitions + 1 + (2 + merged * _CONTRIBUTION if merged else 0)
     return PROCESS_BYTES + queued + int(models * options.model_bytes())

@@ -14,6 +14,7 @@ from stream_apple.core.learner.state.table import (
     empty_table,
     nominated_places,
     part_of,
+    taken_count,
 )
 from stream_apple.stream.snapshots.blocks import decode_block, decompressed, most_of_a_block
 
@@ -28,6 +29,7 @@ class CompressedTable:
         self._block = len(self._memory.slots) - 1
         self._frames: list[tuple[int, bytes]] = []
         self._nominees: list[NDArray[np.int64]] = []
+        self._most_taken = 0
         self._constant: Table | None = None
 
     def add(self, version: int, frame: bytes, data: bytes) -> Table:
@@ -36,6 +38,7 @@ class CompressedTable:
         block = part_of(self._memory, 0, self._block)
         decode_block(version, data, block)
         self._nominees.append(nominated_places(block) + self._block * len(self._frames))
+        self._most_taken = max(self._most_taken, taken_count(block))
         self._frames.append((version, frame))
         return block
 
@@ -48,6 +51,10 @@ class CompressedTable:
     def nominees(self) -> NDArray[np.int64]:
         """Return the slots of parents that became so since the last merge, int64[k], ascending."""
         return np.concatenate(self._nominees)
+
+    def most_taken(self) -> int:
+        """Return how many slots are taken in the block in which most are."""
+        return self._most_taken
 
     def part(self, start: int, stop: int, memory: Table) -> Table:
         """Return a block, decoded to this memory, or the constant's slot."""

@@ -64,20 +64,16 @@ class Nominees(NamedTuple):
 @kernel
 def merge_buckets(
     stack: Stack,
-    first: int,
     numbers: NDArray[np.int64],
     out: Table,
     election: Election,
     scratch: MergeScratch,
     counted: NDArray[np.int64],
 ) -> None:
-    """Merge the stack's buckets, from the first on, into those of `out` with these numbers; add to the counts.
-
-    The slots of those in `out` are free.
-    """
+    """Merge the stack's buckets into those of `out` with these numbers, whose slots are free, and add to the counts."""
     tag_bytes = out.tags.view(np.uint8)
     for at in range(np.uint64(len(numbers))):
-        count = _collect(stack, np.uint64(first) + at, scratch)
+        count = _collect(stack, at, scratch)
         for which in range(count):
             counted[CLASHES] += np.int64(merge_monomial(stack, scratch, which))
             _elect(stack, scratch, which, election, counted)

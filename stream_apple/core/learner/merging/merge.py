@@ -21,9 +21,9 @@ What belongs to the stream that a model has learned stays its own: its clock, pr
 latest examples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ from stream_apple.core.learner.merging.mergeable import (
     mergeable_of,
     readable_of,
 )
-from stream_apple.core.learner.merging.stack_reader import CallEach, StackReader
+from stream_apple.core.learner.merging.stack_reader import StackReader
 from stream_apple.core.learner.merging.stacks import Stack, copy_into
 from stream_apple.core.learner.merging.totals import Sums, merge_totals
 from stream_apple.core.learner.new_model import extent_of
@@ -58,7 +58,6 @@ from stream_apple.core.learner.state.table import (
     BUCKET,
     NOMINATED,
     PARENT,
-    Table,
     Words,
     blocks_of,
     empty_table,
@@ -69,6 +68,8 @@ from stream_apple.core.learner.state.table import (
 Parents = Literal["votes", "union"]
 _NO_KEYS: Words = np.zeros(0, np.uint64)
 _NO_BUCKETS: NDArray[np.int64] = np.zeros(0, np.int64)
+_A = TypeVar("_A")
+_R = TypeVar("_R")
 
 
 class MergeCounts(NamedTuple):
@@ -103,11 +104,32 @@ class Merged(NamedTuple):
     counts: MergeCounts
 
 
+class _Part(NamedTuple):
+    """What was merged of some blocks.
+
+    counted  int64[COUNTED]  the numbers of MergeCounts
+    numbers  int64[k]        the buckets that wait for the election
+    aside    those buckets
+    """
+
+    counted: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    aside: Stack
+
+
+class _Run(Protocol):
+    """Calls a function with each argument, one after the other or at once; yields the results in their order."""
+
+    def __call__(self, call: Callable[[_A], _R], arguments: Iterable[_A], /) -> Iterable[_R]:
+        """Return what `map` returns."""
+        ...
+
+
 def merge(
     models: Sequence[Learner | Mergeable | ReadableModel],
     *,
     parents: Parents = "votes",
-    run: CallEach = map,
+    run: _Run = map,
     parts: int = 1,
 ) -> Merged:
     """Return the merged model; the given models do not change.
@@ -115,10 +137,10 @@ def merge(
     models   at least one, in an order on which all processes that merge them agree; of one model alone a copy is
              returned, whose nominees are parents
     parents  which new parents stay, see above
-    run      calls the functions that read and merge a part of a block
-    parts    into how many parts a block is divided; the result does not depend on it
+    run      calls the function that merges a part of the table
+    parts    into how many parts the table is divided; the result does not depend on it
 
-    No more than a block of each model is copied at a time, and no more than one for each part is decoded. ValueError
+    In each part, what is taken in one block of each model is copied at a time, and one block is decoded. ValueError
     unless the models' options are equal; ConfigurationError if models of these options can't be merged.
     """
     given = [each if isinstance(each, ReadableModel) else readable_of(each) for each in models]
@@ -135,34 +157,33 @@ def merge(
     nominated = np.concatenate(list(run(lambda model: model.table.nominees(), given))) if votes else _NO_BUCKETS
     # Buckets with nominees, which are few, wait for the election, which has to look at all blocks.
     waiting, blocks = np.unique(nominated // BUCKET), blocks_of(out)
-    scratches = [_scratch_for(given) for _ in range(parts)]
-    counts = [np.zeros(COUNTED, np.int64) for _ in range(parts)]
+    buckets, slots = blocks[0][1] // BUCKET, max(model.table.most_taken() for model in given)
 
-    def merge_all(stack: Stack, numbers: NDArray[np.int64], into: Table, chosen: Words) -> None:
-        """Merge the buckets of a stack into those with these numbers, in parts that have scratch of their own."""
-        edges, election = [len(numbers) * at // parts for at in range(parts + 1)], Election(not votes, chosen)
+    def merge_some(some: Sequence[tuple[int, int]]) -> _Part:
+        """Merge these blocks, which follow one another, with scratch of their own."""
+        first, end = np.searchsorted(waiting, np.array([some[0][0], some[-1][1]]) // BUCKET)
+        numbers, counted = waiting[first:end], np.zeros(COUNTED, np.int64)
+        reader = StackReader(given, buckets, slots, numbers)
+        scratch, election = _scratch_for(given), Election(not votes, _NO_KEYS)
+        for start, stop in some:
+            others = reader.read(start, stop)
+            merge_buckets(reader.stack, others, part_of(out, start, stop), election, scratch, counted)
+        reader.finish()
+        return _Part(counted, numbers, reader.stack_aside)
 
-        def merge_some(which: int) -> None:
-            first, end = edges[which : which + 2]
-            merge_buckets(stack, first, numbers[first:end], into, election, scratches[which], counts[which])
-
-        list(run(merge_some, range(parts)))
-
-    reader = StackReader(given, blocks[0][1] // BUCKET, waiting, run, parts)
-    for start, stop in blocks:
-        others = reader.read(start, stop)
-        merge_all(reader.stack, others, part_of(out, start, stop), _NO_KEYS)
-    reader.finish()
-    chosen = _elected(reader.stack_aside, len(waiting), len(nominated), scratches[0])
-    merge_all(reader.stack_aside, waiting, out, chosen)
+    each = -(-len(blocks) // parts)
+    done = list(run(merge_some, [blocks[at : at + each] for at in range(0, len(blocks), each)]))
+    counted, scratch = np.sum([part.counted for part in done], axis=0), _scratch_for(given)
+    election = Election(not votes, _elected(done, len(nominated), len(given), scratch))
+    for part in done:
+        merge_buckets(part.aside, part.numbers, out, election, scratch, counted)
     last = len(out.slots) - 1
-    reader.read(last, last + 1)
-    merge_constants(reader.stack, part_of(out, last, last + 1), scratches[0])
+    constants = StackReader(given, 1, 1, _NO_BUCKETS)
+    constants.read(last, last + 1)
+    merge_constants(constants.stack, part_of(out, last, last + 1), scratch)
     sums = merge_totals([each.sums for each in given], loss_number(options.loss))
     sums |= {name: array.copy() for name, array in given[0].sums.items() if is_of_preparation(name)}
-    return Merged(
-        Mergeable(options, out, sums), MergeCounts(*np.sum(counts, axis=0).tolist())._replace(models_dropped=dropped)
-    )
+    return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist())._replace(models_dropped=dropped))
 
 
 def adopt(
@@ -245,12 +266,17 @@ def _scratch_for(models: Sequence[ReadableModel]) -> MergeScratch:
     return empty_merge_scratch(len(models), options.classes, extent_of(options).class_columns)
 
 
-def _elected(stack: Stack, buckets: int, nominations: int, scratch: MergeScratch) -> Words:
-    """Return the keys of the nominees in so many buckets that become parents, ascending."""
-    found = Nominees(
-        np.zeros(nominations, np.uint64), np.zeros(nominations, np.int64), np.zeros(nominations, np.float32)
-    )
-    count = find_nominees(stack, buckets, scratch, found)
-    order = np.lexsort((found.keys[:count], -found.use[:count], -found.votes[:count]))
-    seats = -(-nominations // stack.slots.shape[0])
-    return np.sort(found.keys[order[:seats]])
+def _elected(parts: Sequence[_Part], nominations: int, models: int, scratch: MergeScratch) -> Words:
+    """Return the keys of the nominees that become parents, ascending."""
+    keys, votes, use = [_NO_KEYS], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    for part in parts:
+        found = Nominees(
+            np.zeros(nominations, np.uint64), np.zeros(nominations, np.int64), np.zeros(nominations, np.float32)
+        )
+        count = find_nominees(part.aside, len(part.numbers), scratch, found)
+        keys.append(found.keys[:count])
+        votes.append(found.votes[:count])
+        use.append(found.use[:count])
+    all_keys = np.concatenate(keys)
+    order = np.lexsort((all_keys, -np.concatenate(use), -np.concatenate(votes)))
+    return np.sort(all_keys[order[: -(-nominations // models)]])

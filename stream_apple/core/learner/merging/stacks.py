@@ -5,6 +5,7 @@ no more memory than a block of each model. It holds copies, so the models stay a
 only the cache lines that hold something are read.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,7 +15,6 @@ from stream_apple.core.jit import kernel, part
 from stream_apple.core.learner.kernels.decay import settle
 from stream_apple.core.learner.state.model import Decay, DecayRule
 from stream_apple.core.learner.state.table import (
-    BUCKET,
     COMPANION,
     SIDES,
     SLOT,
@@ -24,6 +24,7 @@ from stream_apple.core.learner.state.table import (
     Index,
     Table,
     copy_table,
+    most_taken,
     nominated_places,
     part_of,
     taken_slots,
@@ -35,6 +36,10 @@ class ReadableTable(Protocol):
 
     def nominees(self) -> NDArray[np.int64]:
         """Return the slots of parents that became so since the last merge, int64[k], ascending."""
+        ...
+
+    def most_taken(self) -> int:
+        """Return how many slots are taken in the block in which most are."""
         ...
 
     def part(self, start: int, stop: int, memory: Table) -> Table:
@@ -57,6 +62,10 @@ class TableInMemory(NamedTuple):
     def nominees(self) -> NDArray[np.int64]:
         """Return the slots of parents that became so since the last merge, int64[k], ascending."""
         return nominated_places(self.table)
+
+    def most_taken(self) -> int:
+        """Return how many slots are taken in the block in which most are."""
+        return most_taken(self.table)
 
     def part(self, start: int, stop: int, memory: Table) -> Table:  # noqa: ARG002  for those that are not
         """Return views of slots [start, stop)."""
@@ -100,9 +109,12 @@ class Stack(NamedTuple):
         )
 
 
-def empty_stack(models: int, buckets: int, like: Table) -> Stack:
-    """Return an empty stack for so many buckets of each of so many models, whose tables have arrays as `like` has."""
-    size = buckets * BUCKET + 1
+def empty_stack(models: int, buckets: int, slots: int, like: Table) -> Stack:
+    """Return an empty stack for so many models, with arrays as the table `like` has.
+
+    buckets, slots  the most of each model, of slots those that are taken
+    """
+    size = slots + 1
     side_arrays = {"companions": np.zeros((models, size if len(like.companions) else 0), COMPANION)}
     for name in SIDES:
         side = getattr(like, name)
@@ -132,10 +144,13 @@ def gather_taken(table: Table, buckets: NDArray[np.int64], into: Table, starts: 
         starts[first + at + 1] = end
 
 
-def settle_rows(stack: Stack, at: int, buckets: int, decay: Decay, rule: DecayRule) -> None:
-    """Write the decayed weights of one model to the stack's first `buckets` buckets; a constant's stay as they are."""
-    rows = stack.part(at, int(stack.starts[at, buckets]) + 1)
-    settle(rows, Decay(*(array.copy() for array in decay)), rule)
+def settle_stack(stack: Stack, buckets: int, decays: Sequence[Decay], rule: DecayRule) -> None:
+    """Write the decayed weights to the stack's first `buckets` buckets; those of a constant stay as they are."""
+    if not rule.active:
+        return
+    for at, decay in enumerate(decays):
+        slots = stack.part(at, int(stack.starts[at, buckets]) + 1)
+        settle(slots, Decay(*(array.copy() for array in decay)), rule)
 
 
 def copy_into(table: Table, given: Table) -> None:

@@ -205,6 +205,11 @@ def nominated_places(table: Table) -> NDArray[np.int64]:
     return np.compress(table.slots["parent"][taken] & NOMINATED != 0, taken)
 
 
+def most_taken(table: Table) -> int:
+    """Return how many slots hold a monomial in the block in which most do."""
+    return int(np.bitwise_count(table.tags & ONES).reshape(len(blocks_of(table)), -1).sum(axis=1).max())
+
+
 def taken_count(table: Table) -> int:
     """Return how many slots hold a monomial, without the constant's: as many as `taken_places` has."""
     return int(np.bitwise_count(table.tags & ONES).sum())

@@ -11,13 +11,14 @@ from contextlib import ExitStack, closing
 from typing import Literal
 
 from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, SnapshotPointer, behind_gap
 from stream_apple.stream.verification.answer_log import Subject
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.output_check import OutputCheck
-from stream_apple.stream.verification.output_logs import OutputLogs, scan_of
+from stream_apple.stream.verification.output_logs import OutputLogs
 from stream_apple.stream.verification.partition_report import Covered, Published, Report, ReportProgress, Unproved
 from stream_apple.stream.verification.remerging import Lane, Relearning, make_again
 from stream_apple.stream.verification.replay import Outputs, Replay, Sources, StandStill
@@ -168,7 +169,7 @@ class Verifier:
         """Return the report if the model can't be learned; the outputs are still searched for other faults."""
         metadata = self._provenance.read_metadata(number, committed)
         lineage, topic = metadata.lineage, self._provenance.topics.examples
-        models = [each.model for each in self._provenance.lineages(number, lineage)]
+        models = self._provenance.fingerprints(number, lineage)
         subject = Subject(topic, number, models, range(lineage.start, stop), gaps=[range(*gap) for gap in lineage.gaps])
         self._reached[number] = (0, 0)
         foreign = self._drain(subject, faults)
@@ -252,7 +253,7 @@ class Verifier:
             logs = self._outputs.open_up(opened, subject, faults)
             predictions, letters = (OutputCheck(log, replay.start) for log in logs[:2])
             offsets = range(behind_gap(replay.start, gaps), replay.stop)
-            examples = scan_of(self._logs, topic, number, offsets, self._fetch_records)
+            examples = LogScan(self._logs, topic, number, offsets, self._fetch_records)
             if replay.model.held is not None:
                 yield from replay.stand()
             for records in opened.enter_context(closing(examples)).batches():
@@ -281,7 +282,7 @@ class Verifier:
             return
         topic, number, stop = self._provenance.topics.examples, replay.model.partition, replay.stop
         offsets = range(stop, self._logs.log_range(topic, number).high)
-        with closing(scan_of(self._logs, topic, number, offsets, 1)) as scan:
+        with closing(LogScan(self._logs, topic, number, offsets, 1)) as scan:
             record = scan.take()
         if record is not None:
             yield from replay.look_behind(record)

@@ -25,7 +25,10 @@ from stream_apple.core.learner.kernels.mixture import FAST_LINEAR_RATE, FAST_RAT
 from stream_apple.core.learner.kernels.update import (
     Target,
     change_of,
+    copy_slot,
     decay_and_change,
+    gather_base,
+    gather_linear,
     norm_and_sensitivity,
     normalise,
     widen,
@@ -82,14 +85,6 @@ def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: N
     mixing[LINEAR], mixing[APPLE], mixing[AVERAGE], mixing[FAST] = linear, apple, average, fast
     mixing[SLOW_LINEAR], mixing[FAST_LINEAR] = slow_linear, fast_linear
     return base, wider
-
-
-@part
-def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
-    """Copy what the update needs of feature t's slot; return whether the value is beyond its scale."""
-    weight, gradient, scale = owner["weight"], owner["gradient"], owner["scale"]
-    features.weight[t], features.gradient[t], features.scale[t] = weight, gradient, scale
-    return bool(abs(features.x[t]) > scale)
 
 
 @part
@@ -189,15 +184,9 @@ def learn_base(
     It moves these together in `slot` and `x`, so it has to be called after `learn_expanded`.
     """
     slots, rule = model.table.slots, model.rule
-    slot, x, weight, gradient, scale, step = features
-    for t in range(old, found):
-        if slots[slot[t]]["degree"] == 1:
-            slot[base], x[base] = slot[t], x[t]
-            base += U1
-    for t in range(base):
-        owner = slots[slot[t]]
-        weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
-        scale[t] = max(owner["scale"], abs(x[t]))  # apple, which learns first, writes the slot's scale
+    slot, _, weight, gradient, _, step = features
+    base = gather_base(slots, features, base, old, found)
+    gather_linear(slots, features, base)
     linear = Target(mixing[LINEAR], target.label, target.importance)
     step_scale = step_scale_of(model.scalars, 1, rule, features, base, linear)
     change = change_at(rule, rule.rate, step_scale, linear)

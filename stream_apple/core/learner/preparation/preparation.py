@@ -10,14 +10,13 @@ depends on how examples are cut into batches.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import reduce
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import Batch
+from stream_apple.core.batch import Batch, joined
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.derived_names import Derived, derived_names
 from stream_apple.core.learner.preparation.discretisation import Discretiser, Refits
@@ -71,7 +70,8 @@ class Preparation:
         """Return rows [start, stop), prepared, as rows 0, 1, ...; those with a label and a weight change the state."""
         batch = self._with_ngrams(_rows(batch, start, stop))
         if self._discretiser is not None:
-            batch = reduce(_joined, self._discretiser.prepare_to_learn(batch))
+            first, *others = self._discretiser.prepare_to_learn(batch)
+            batch = joined([first, *others]) if others else first
         if self._users is not None:
             batch, truncated = self._users.add(batch)
             learned = batch.learned(0, len(batch.labels))
@@ -161,20 +161,3 @@ def _rows(batch: Batch, start: int, stop: int) -> Batch:
         users=batch.users[rows],
         roles=batch.roles[own],
     )
-
-
-def _joined(before: Batch, after: Batch) -> Batch:
-    """Return the rows of both batches, which have the same columns; features without roles get 0."""
-    parts = [(part, slice(int(part.indptr[0]), int(part.indptr[-1]))) for part in (before, after)]
-    features: Arrays = {
-        name: np.concatenate([getattr(part, name)[own] for part, own in parts if len(getattr(part, name))])
-        for name in ("keys", "values", "spaces", "attributes")
-        if len(getattr(before, name)) or len(getattr(after, name))
-    }
-    roles = [part.roles[own] if len(part.roles) else np.zeros(own.stop - own.start, np.uint8) for part, own in parts]
-    rows: Arrays = {
-        name: np.concatenate([getattr(before, name), getattr(after, name)]) for name in ("labels", "weights", "users")
-    }
-    lengths = np.concatenate([np.diff(part.indptr) for part, _ in parts])
-    indptr = np.concatenate([[0], lengths.cumsum()])
-    return after._replace(indptr=indptr, roles=np.concatenate(roles), **features, **rows)

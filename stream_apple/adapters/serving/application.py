@@ -76,7 +76,7 @@ class Application:
                 Route("/metrics", self._scrape),
                 *explain_routes(),
             ],
-            exception_handlers={HTTPException: _as_error},
+            exception_handlers={HTTPException: _as_error, BadRequestError: _as_refusal},
         )
 
     def _asked(self, endpoint: str, answer: Callable[[list[Instance]], dict[str, Any]]) -> _Endpoint:
@@ -143,11 +143,8 @@ class Application:
 
     async def _model(self, request: Request) -> Response:
         """Tell whether the model is ready, and how it stands in each partition."""
+        self._check_name(request)
         replicas = self._answering.replicas
-        try:
-            self._check_name(request)
-        except BadRequestError as error:
-            return _reply(error.status, {"error": str(error)})
         ready = replicas.ready
         facts = [
             {
@@ -170,10 +167,7 @@ class Application:
 
     async def _metadata(self, request: Request) -> Response:
         """Tell what the model is, as V2 has it; predictions are asked for by V1."""
-        try:
-            self._check_name(request)
-        except BadRequestError as error:
-            return _reply(error.status, {"error": str(error)})
+        self._check_name(request)
         return _reply(
             200,
             {
@@ -215,6 +209,11 @@ async def _posted_only(request: Request) -> Response:
 async def _as_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _reply(error.status_code, {"error": error.detail}, headers=dict(error.headers or {}))
+
+
+async def _as_refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, BadRequestError)
+    return _reply(error.status, {"error": str(error)})
 
 
 def _scraped(registry: CollectorRegistry, accept: str) -> Response:

@@ -25,7 +25,6 @@ from stream_apple.core.learner.kernels.mixture import FAST_LINEAR_RATE, FAST_RAT
 from stream_apple.core.learner.kernels.update import (
     Target,
     change_of,
-    copy_slot,
     decay_and_change,
     gather_base,
     gather_linear,
@@ -85,6 +84,14 @@ def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: N
     mixing[LINEAR], mixing[APPLE], mixing[AVERAGE], mixing[FAST] = linear, apple, average, fast
     mixing[SLOW_LINEAR], mixing[FAST_LINEAR] = slow_linear, fast_linear
     return base, wider
+
+
+@part
+def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
+    """Copy what the update needs of feature t's slot; return whether the value is beyond its scale."""
+    weight, gradient, scale = owner["weight"], owner["gradient"], owner["scale"]
+    features.weight[t], features.gradient[t], features.scale[t] = weight, gradient, scale
+    return bool(abs(features.x[t]) > scale)
 
 
 @part

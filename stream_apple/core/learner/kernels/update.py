@@ -41,18 +41,12 @@ def gather(slots: Slots, features: ActiveFeatures, found: Index) -> tuple[float,
     """Copy what the update needs of each slot; return the score, and whether a value is beyond its scale."""
     score, wider = np.float64(0.0), False  # float64, as interpreted code would sum float32 if it began at 0.0
     for t in range(found):
-        owner = slots[features.slot[t]]
-        wider |= copy_slot(features, t, owner)
-        score += features.weight[t] * features.x[t]
+        owner, x = slots[features.slot[t]], features.x[t]
+        weight, gradient, scale = owner["weight"], owner["gradient"], owner["scale"]  # read before anything is written
+        features.weight[t], features.gradient[t], features.scale[t] = weight, gradient, scale
+        wider |= abs(x) > scale
+        score += weight * x
     return score, wider
-
-
-@part
-def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
-    """Copy what the update needs of feature t's slot; return whether the value is beyond its scale."""
-    weight, gradient, scale = owner["weight"], owner["gradient"], owner["scale"]  # read before anything is written
-    features.weight[t], features.gradient[t], features.scale[t] = weight, gradient, scale
-    return bool(abs(features.x[t]) > scale)
 
 
 @part

@@ -239,6 +239,7 @@ ALLOWED: dict[str, set[str]] = {
         "offline",
         "offline.sharding",
         "signals",
+        "nearest_names",
         "terminal",
         "whole_files",
     },

@@ -15,6 +15,7 @@ from typing import NoReturn
 import click
 
 from stream_apple.errors import StreamAppleError
+from stream_apple.nearest_names import nearest_names
 
 SUMMARIES = {
     "run": "Learn from the examples topic and publish predictions, until stopped.",
@@ -58,6 +59,9 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        near = [] if args[0] in SUMMARIES else nearest_names(args[0], SUMMARIES)
+        if near:
+            ctx.fail(f"No such command {args[0]!r}; the nearest one is {near[0]!r}.")
         try:
             return super().resolve_command(ctx, args)
         except KeyboardInterrupt:

@@ -1,12 +1,15 @@
 """The only module that writes to the terminal: lines, and consoles for tables and progress."""
 
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from stream_apple.errors import ConfigurationError
 from stream_apple.terminal import printable
 
 _WIDTH_OF_A_FILE = 200  # wide enough that no cell is broken in a log or a pipe
@@ -20,6 +23,11 @@ class PrintableConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
+    def print(self, *objects: Any, **settings: Any) -> None:  # noqa: ANN401  rich's
+        """Print as the base class does; ConfigurationError if a disk is full."""
+        with _written():
+            super().print(*objects, **settings)
+
 
 def table_console() -> Console:
     """Return a console on standard output, as wide as its terminal; wide enough for every table if there is none."""
@@ -30,8 +38,28 @@ def table_console() -> Console:
 
 
 def say(text: str, *, err: bool = False, styled: str = "") -> None:
-    """Print a line to standard output, or to standard error; `styled` comes before it, with our own terminal codes."""
-    click.echo(styled + printable(text), err=err)
+    """Print a line to standard output, or to standard error; `styled` comes before it, with our own terminal codes.
+
+    ConfigurationError if standard output can't be written; nobody can be told that of standard error.
+    """
+    try:
+        with _written():
+            click.echo(styled + printable(text), err=err)
+    except ConfigurationError:
+        if not err:
+            raise
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Raise ConfigurationError for output that can't be written; click knows what to do if a pipe's reader has gone."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        found = error.strerror or error
+        raise ConfigurationError(f"standard output: expected one that can be written, found: {found}") from error
 
 
 def printable_facts(facts: Any) -> Any:  # noqa: ANN401  JSON

@@ -44,7 +44,7 @@ def variable(section: str, key: str) -> str:
 def from_toml(path: Path) -> Settings:
     """Return every setting of the file; ConfigurationError if it can't be read as TOML tables of settings."""
     try:
-        document = tomllib.loads(read_file(path).decode())
+        document = tomllib.loads(read_file(path).decode("utf-8-sig"))
     except UnreadableFileError as error:
         raise ConfigurationError(f"the configuration: {error}") from error
     except UnicodeDecodeError as error:

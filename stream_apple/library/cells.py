@@ -83,11 +83,27 @@ class ColumnKeys(dict[Any, int]):
         if is_missing(cell) or (cell == "" and self._reading.empty_is_absent):
             return ABSENT
         full = f"{self._name}={text_of(cell, f'column {self._name!r}')}"
-        key = feature_key(full)
+        key = key_of_name(full)
         self._note(key, full)
         if len(self) < _MOST_REMEMBERED:
             self[cell] = key
         return key
+
+
+def key_of_name(name: str) -> int:
+    """Return the key of a feature of this name; UnreadableCellError if UTF-8 can't hold the name."""
+    try:
+        return feature_key(name)
+    except UnicodeEncodeError as error:
+        refuse_surrogate(error)
+
+
+def refuse_surrogate(error: UnicodeEncodeError) -> NoReturn:
+    """Raise UnreadableCellError for a text with half a character, which no message can hold."""
+    half = error.object[error.start]
+    raise UnreadableCellError(
+        f"feature {error.object!a}: expected text that UTF-8 can hold, found the lone surrogate {half!a}"
+    ) from error
 
 
 def number_of(value: Any, where: str) -> np.float32:  # noqa: ANN401  any number

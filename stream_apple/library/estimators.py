@@ -253,7 +253,8 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     def _options(self, classes: NDArray[Any]) -> tuple[Options, NDArray[Any]]:
         """Return the learner's options for these classes, and the classes; ValueError for fewer than two."""
         if len(classes) < 2:
-            raise ValueError(f"expected at least 2 classes, found one class: {classes.tolist()}")
+            found = f"one class: {classes.tolist()}" if len(classes) else "no labels"
+            raise ValueError(f"y: expected labels of at least 2 classes, found {found}")
         loss = self.loss
         if loss not in {"auto", "logistic", "softmax"}:
             raise ValueError(f"loss: expected 'auto', 'logistic' or 'softmax', found {loss!r}")

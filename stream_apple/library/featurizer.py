@@ -31,8 +31,10 @@ from stream_apple.library.cells import (
     NameMemory,
     UnreadableCellError,
     is_missing,
+    key_of_name,
     number_of,
     refuse_number,
+    refuse_surrogate,
     refuse_time,
 )
 
@@ -214,9 +216,11 @@ class Featurizer:
                 return encode_example(self._mapper.example(cells).example)
             if self._reading == RECORD:
                 return encode_example(self._mapper.example({"features": cells}).example)
+            message: bytes = msgpack.packb({"features": cells}, use_single_float=True)
         except ParseError as error:
             raise UnreadableCellError(f"row {number}: {error}") from error
-        message: bytes = msgpack.packb({"features": cells}, use_single_float=True)
+        except UnicodeEncodeError as error:
+            refuse_surrogate(error)
         return message
 
     def _column(self, name: str, column: Any) -> tuple[_Keys, _Values, _Keys]:  # noqa: ANN401  a Series of narwhals
@@ -312,7 +316,7 @@ class Featurizer:
     def _number_key(self, name: str) -> int:
         key = self._number_keys.get(name)
         if key is None:
-            key = self._number_keys[name] = feature_key(name)
+            key = self._number_keys[name] = key_of_name(name)
             self.memory.note(key, name)
         return key
 
@@ -363,7 +367,7 @@ def _column_name(name: object) -> str:
 
 def _attribute_of(name: str) -> int:
     """Return the key of the attribute of a feature of this name, or of a category in this column; see `Batch`."""
-    return feature_key(name.partition("=")[0]) if "=" in name else feature_key(name)
+    return key_of_name(name.partition("=")[0])
 
 
 def _clean(row: Mapping[Any, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def find_data_sets(folder: Path, manifest: Path | None = None) -> FoundSets:
 
 def _tables(manifest: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(manifest.read_text(encoding="utf-8"))
+        return tomllib.loads(manifest.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{manifest}: expected a readable file, found: {error}") from None
     except tomllib.TOMLDecodeError as error:

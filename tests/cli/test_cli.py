@@ -100,7 +100,8 @@ class TestHelp:
         """A mistyped command ends with 2 and names it."""
         done = _run("chek")
         assert done.returncode == 2
-        assert "No such command 'chek'" in done.stderr
+        assert "No such command 'chek'; the nearest one is 'check'." in done.stderr
+        assert "No such command 'nothing'.\n" in _run("nothing").stderr
 
     @pytest.mark.parametrize("name", cli.SUMMARIES)
     def test_every_command_explains_itself(self, name: str) -> None:

@@ -182,6 +182,20 @@ def test_a_terminal_gets_no_control_character(tmp_path: Path) -> None:
     assert "\x1b" not in shown
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_full_disk_ends_a_command_with_words(tmp_path: Path, form: list[str]) -> None:
+    """Tables and lines; where standard error is full, too, the code alone is left."""
+    examples = tmp_path / "examples.jsonl"
+    examples.write_text('{"label": 1, "features": {"a": 1}}\n', encoding="utf-8")
+    command = [sys.executable, "-m", "stream_apple", "evaluate", str(examples), *form]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        silent = subprocess.run(command, stdout=full, stderr=full, text=True, check=False, timeout=120)
+    found = "standard output: expected one that can be written, found: No space left on device"
+    assert told.stderr.splitlines()[-1] == f"stream-apple: {found}"
+    assert told.returncode == silent.returncode == 78
+
+
 def test_nobody_goes_around_it() -> None:
     """Only `cli/output.py` calls what writes to a terminal: click's functions, `print`, and rich's own console."""
     ways = {"click.echo", "click.secho", "print", "Console", "rich.print", "sys.stdout.write", "sys.stderr.write"}

@@ -59,6 +59,12 @@ class TestSources:
         assert (config.learner.bits, config.learner.alpha) == (22, 0.5)
         assert config.kafka == {"bootstrap.servers": "localhost:9092", "client.id": "variable"}
 
+    def test_a_mark_of_byte_order_is_no_setting(self, tmp_path: Path) -> None:
+        """Editors on Windows write one."""
+        path = tmp_path / "marked.toml"
+        path.write_text("[learner]\nbits = 20\n", encoding="utf-8-sig")
+        assert load(path, {}).learner.bits == 20
+
     def test_kafka_properties_pass_with_their_types(self, tmp_path: Path) -> None:
         """Text, numbers and booleans reach the client as they are, quoted dots or not."""
         path = written(

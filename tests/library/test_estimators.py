@@ -89,6 +89,9 @@ def test_labels_of_each_kind_come_back() -> None:
         part.partial_fit(SMALL[:1], ["d"])
     with pytest.raises(ValueError, match="expected those of the first call"):
         part.partial_fit(SMALL[:1], ["a"], classes=["a", "b"])
+    for few, message in (([], "no labels"), (["a"], r"one class: \['a'\]")):
+        with pytest.raises(ValueError, match=f"y: expected labels of at least 2 classes, found {message}"):
+            AppleClassifier().fit(SMALL[: len(few)], few)
     with pytest.raises(ValueError, match="expected all classes at the first call"):
         AppleClassifier().partial_fit(SMALL, SIGNS)
 

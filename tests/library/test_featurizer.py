@@ -17,7 +17,7 @@ from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.input.input_mapping import ALL, InputMapping
 from stream_apple.core.input.record_reader import MappedReader
-from stream_apple.library.cells import MESSAGE, RECORD, UnreadableCellError
+from stream_apple.library.cells import MESSAGE, RECORD, CellRules, UnreadableCellError
 from stream_apple.library.featurizer import Featurizer
 from stream_apple.offline.dataset import read_batch
 
@@ -135,6 +135,16 @@ def test_what_is_no_value_is_refused(cell: Any, message: str) -> None:
         Featurizer().maps([{"x": cell}])
     with pytest.raises(UnreadableCellError, match=message):
         Featurizer().frame(narwhals_of(pd.DataFrame({"x": [cell]})))
+
+
+@pytest.mark.parametrize(
+    "row", [{"x\ud800": 1.0}, {"x": "\ud800"}, {"space": {"x": "\ud800"}}, {"x": ["\ud800"]}, {"\ud800": {"x": 1.0}}]
+)
+@pytest.mark.parametrize("rules", [RECORD, MESSAGE])
+def test_half_a_character_is_refused(row: dict[str, Any], rules: CellRules) -> None:
+    """Python's texts, and JSON's, can have it; UTF-8, in which names are hashed, can not."""
+    with pytest.raises(UnreadableCellError, match=r"feature '.*': expected text that UTF-8 can hold.*'\\ud800'"):
+        Featurizer(reading=rules).maps([row])
 
 
 def test_missing_cells_of_each_kind_are_absent() -> None:

@@ -122,6 +122,15 @@ class Replica:
             # The end is taken only now that the cluster has answered: without answers, the reader's end may be old.
             self.total_lag.tell(max(self._log_end, committed.offset))
 
+    @property
+    def absence(self) -> str:
+        """What a question is told that finds no model."""
+        if self._committed is None:
+            return "that no offset is known that the group has committed: no worker has answered an example of it"
+        if self._source == "snapshots":
+            return "that no snapshot of it has been restored yet"
+        return "that it is still to be restored"
+
     def step(self) -> bool:
         """Do a little work; return whether there was any. Log errors, and drop a model that they put in doubt."""
         if self._committed is None or self._now() < self._retry_at:

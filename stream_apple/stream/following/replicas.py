@@ -86,7 +86,7 @@ class Replicas:
         replica = self.by_partition[number]
         with replica.turns.asking():
             if replica.model is None:
-                raise NoModelError(f"expected a model of partition {number}, found that it is still to be restored")
+                raise NoModelError(f"expected a model of partition {number}, found {replica.absence}")
             yield replica.model, Moment.of(replica.model)
 
     def _run(self) -> None:

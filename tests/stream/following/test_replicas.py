@@ -18,7 +18,7 @@ from support.records import TOPIC, FakeRecord
 from stream_apple.errors import ConfigurationError, GapError, ModelError
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
-from stream_apple.stream.following.replica import GONE_S, DigestCheck
+from stream_apple.stream.following.replica import GONE_S, DigestCheck, Source
 from stream_apple.stream.following.replicas import NoModelError, Replicas
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -193,6 +193,23 @@ def test_a_replica_that_differs_gives_no_answer() -> None:
     settle(replicas, Recorder())
     model_at_snapshot(cluster, replicas)
     assert replicas.ready
+
+
+def test_why_there_is_no_answer_yet() -> None:
+    """A group that has committed nothing is told apart from a model that is on its way."""
+    cluster, records = _one(20)
+    sources: list[tuple[Source, str]] = [
+        ("log", "still to be restored"),
+        ("snapshots", "no snapshot of it has been restored"),
+    ]
+    for source, found in sources:
+        replicas = follow(cluster, SETUP, Recorder(), source)
+        replicas.by_partition[0].tell(None)
+        with pytest.raises(NoModelError, match="found that no offset is known"), replicas.turn(0):
+            pass
+        replicas.by_partition[0].tell(Committed(records[5].at, ""))
+        with pytest.raises(NoModelError, match=f"found that .*{found}"), replicas.turn(0):
+            pass
 
 
 def test_what_fails_in_the_middle_is_seen_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

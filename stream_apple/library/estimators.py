@@ -113,6 +113,13 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         check_consistent_length(batch.labels, y)
         return batch
 
+    def _target(self, y: Any) -> NDArray[Any]:  # noqa: ANN401
+        """Return the labels as a column; ValueError if there are none."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
+        labels: NDArray[Any] = column_or_1d(_as_array(y), warn=True)
+        return labels
+
     def _rows(self, X: Any, featurizer: Featurizer, *, reset: bool) -> Batch:  # noqa: ANN401, N803  scikit-learn's
         """Return X as rows of a batch; sets or checks `n_features_in_` and `feature_names_in_`."""
         if isinstance(X, Sequence) and not isinstance(X, str) and len(X) and isinstance(X[0], Mapping):
@@ -244,9 +251,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         return found
 
     def _checked(self, y: Any) -> NDArray[Any]:  # noqa: ANN401
-        if y is None:
-            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
-        labels: NDArray[Any] = column_or_1d(_as_array(y), warn=True)
+        labels = self._target(y)
         check_classification_targets(labels)
         return labels
 
@@ -304,9 +309,7 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
         return self._scored(X).predictions
 
     def _checked(self, y: Any) -> NDArray[np.float64]:  # noqa: ANN401
-        if y is None:
-            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
-        labels: NDArray[Any] = column_or_1d(_as_array(y), warn=True)
+        labels = self._target(y)
         numbers: NDArray[np.float64] = labels.astype(np.float64)
         if not np.isfinite(numbers).all():
             raise ValueError("y: expected finite numbers, found that it contains NaN or infinity")

@@ -47,6 +47,7 @@ from stream_apple.core.learner.state.recent import longest_recent
 from stream_apple.core.learner.state.table import Table
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.core.learner.tuple_selection import TupleSelection
+from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.errors import ModelError
 
 __all__ = ["Learner", "Scores"]
@@ -514,14 +515,3 @@ def _end_of(learned: NDArray[np.int64], count: int, stop: int) -> int:
 def _rows(scores: Scores, start: int, stop: int) -> Scores:
     """Return views of rows [start, stop) of all columns; an `early` without rows stays without rows."""
     return Scores._make(column[start:stop] for column in scores)
-
-
-def take_over_arrays(own: Mapping[str, NDArray[np.generic]], given: Mapping[str, NDArray[np.generic]]) -> None:
-    """Copy the given arrays into `own`, which must have the same names, types and sizes; else ValueError."""
-    if (found := sorted(given)) != sorted(own):
-        raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(found)}")
-    for name, array in own.items():
-        new = given[name]
-        if new.dtype != array.dtype or new.shape != array.shape:
-            raise ValueError(f"{name}: expected {array.dtype}[{array.size}], found {new.dtype}[{new.size}]")
-        array[:] = new

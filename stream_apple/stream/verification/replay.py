@@ -247,14 +247,19 @@ class Sources:
 
     def from_start(self, number: int, metadata: OffsetMetadata) -> PartitionModel:
         """Return a model that stands before its first record; GapError if that is gone from the log."""
-        topic, lineage = self.provenance.topics.examples, metadata.lineage
-        low, first = self.logs.log_range(topic, number).low, behind_gap(lineage.start, lineage.gaps)
+        lineage = metadata.lineage
+        self.check_records(number, lineage, lineage.start)
+        return self.new_model(number, self.provenance.lineages(number, lineage)[0]).begin()
+
+    def check_records(self, number: int, lineage: Lineage, start: int) -> None:
+        """Raise GapError if a record from offset `start` on that the model has learned is gone from the log."""
+        topic, first = self.provenance.topics.examples, behind_gap(start, lineage.gaps)
+        low = self.logs.log_range(topic, number).low
         if first < low:
             raise GapError(
                 f"expected the records of {topic}-{number} from offset {first} on, to learn model {lineage.model} of "
                 f"group {self.provenance.group} again, found {low} as the first: the others are gone"
             )
-        return self.new_model(number, self.provenance.lineages(number, lineage)[0]).begin()
 
     def replay(
         self,

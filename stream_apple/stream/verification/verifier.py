@@ -153,7 +153,10 @@ class Verifier:
         try:
             model = self._sources.from_start(number, metadata)
         except GapError:
-            model = self._from_snapshot(number, metadata, restored, stop)
+            if restored is None:
+                raise
+            self._check_records_behind(restored, number, metadata.lineage, stop)
+            model = restored
         # The snapshot's model is kept in memory only if records of boundaries may be gone: then it may be needed.
         spare = restored if self._merges is not None and self._merges.low > 0 and model is not restored else None
 
@@ -204,24 +207,15 @@ class Verifier:
             faults.add(Fault(Kind.SNAPSHOT, *place, text))
         return metadata, model
 
-    def _from_snapshot(
-        self, number: int, metadata: OffsetMetadata, restored: PartitionModel | None, stop: int
-    ) -> PartitionModel:
-        """Return the newest snapshot's model; GapError if there is none, or the log lacks the records after it."""
-        topic, lineage = self._provenance.topics.examples, metadata.lineage
-        low = self._logs.log_range(topic, number).low
-        needed = lineage.start if restored is None else restored.next_offset
-        if restored is None or behind_gap(needed, lineage.gaps) < low:
-            raise GapError(
-                f"expected the records of {topic}-{number} from offset {needed} on, to learn model {lineage.model} "
-                f"of group {self._provenance.group} again, found {low} as the first: the others are gone"
-            )
+    def _check_records_behind(self, restored: PartitionModel, number: int, lineage: Lineage, stop: int) -> None:
+        """Raise GapError if records after the snapshot are gone, ConfigurationError if `stop` lies before it."""
+        topic, needed = self._provenance.topics.examples, restored.next_offset
+        self._sources.check_records(number, lineage, needed)
         if stop < needed:
             raise ConfigurationError(
                 f"expected the end of the verification of {topic}-{number} at or behind the newest snapshot at offset "
-                f"{needed}, because the records before {low} are gone, found {stop}"
+                f"{needed}, because the records before {self._logs.log_range(topic, number).low} are gone, found {stop}"
             )
-        return restored
 
     def _unanswered(self, number: int) -> Report:
         """Return the report if there is no model yet; outputs are searched for unreadable and misplaced messages."""

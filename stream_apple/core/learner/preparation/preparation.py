@@ -22,6 +22,7 @@ from stream_apple.core.learner.preparation.derived_names import Derived, derived
 from stream_apple.core.learner.preparation.discretisation import Discretiser, Refits
 from stream_apple.core.learner.preparation.intervals import Intervals, KernelCall, form_of, no_intervals
 from stream_apple.core.learner.preparation.personalisation import UserFeatures
+from stream_apple.core.named_arrays import check_kinds
 from stream_apple.core.ngrams import NgramSizes, add_ngrams, ngram_sizes
 
 Arrays = dict[str, NDArray[Any]]
@@ -129,12 +130,7 @@ class Preparation:
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over a state, whose arrays may have other lengths; ValueError if it is not of this kind."""
-        own = self.arrays
-        if sorted(arrays) != sorted(own):
-            raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(sorted(arrays))}")
-        for name, array in own.items():
-            if arrays[name].dtype != array.dtype:
-                raise ValueError(f"{name}: expected {array.dtype}, found {arrays[name].dtype}")
+        check_kinds(self.arrays, arrays)
         if self._users is not None:
             self._truncated = arrays[TRUNCATED_USERS].astype(np.int64)
         if self._discretiser is not None:

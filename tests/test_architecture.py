@@ -266,6 +266,7 @@ ALLOWED: dict[str, set[str]] = {
         "config",
         "errors",
         "monitoring",
+        "nearest_names",
     },
     "river": {"library"},
     "__main__": {"cli"},

@@ -7,6 +7,7 @@ from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, check_properties, with_room
+from stream_apple.adapters.kafka.preflight.before_fencing import check_uncompacted
 from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
 from stream_apple.app.service import run_until_stopped
@@ -44,6 +45,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
         warm_up_outer_maps()
         health.compiled()
         cluster = Cluster(config.kafka, _ANSWER_S)
+        check_uncompacted(cluster, [config.join.impressions, config.join.outcomes])
         identity.hold(config, str(cluster.id))
         who = Identity(worker.group, worker.id, worker.transactional_id)
         kafka = KafkaBroker(with_room(config.kafka, largest), who, rule.impressions, reader_ahead_kib=_AHEAD_KIB)

@@ -4,7 +4,7 @@
 `example_sets.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -23,11 +23,19 @@ from sklearn.utils.validation import (
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Scores
-from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options import CLASSES, Options
 from stream_apple.library.example_sets import as_set
-from stream_apple.library.featurizer import Featurizer, featurizer_of_rows
+from stream_apple.library.featurizer import (
+    Featurizer,
+    are_numbers,
+    array_of,
+    featurizer_of_rows,
+    maps_of,
+    rows_of_maps,
+)
 from stream_apple.library.online import OnlineLearner, probabilities_of
 from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.library.targets import checked_classes, checked_labels, checked_weights, classes_in
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.monomial_views import Monomial
 
@@ -78,13 +86,13 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return heaviest(self._online.learner, self._featurizer.memory.names, top)
 
     def explain(self, X: Any) -> list[Contribution]:  # noqa: ANN401, N803  scikit-learn's
-        """Return what each feature adds to the score of the only row of X; they sum to the score.
+        """Return what each feature adds to the score of the only row of X, or of a map; they sum to the score.
 
         With more than two classes the score is that of the most probable class: the logarithm of its probability, less
         the mean of these logarithms. ValueError unless X has one row.
         """
         check_is_fitted(self)
-        batch = self._rows(X, self._featurizer, reset=False)
+        batch = self._rows([X] if isinstance(X, Mapping) else X, self._featurizer, reset=False)
         if len(batch.labels) != 1:
             raise ValueError(f"X: expected one row, found {len(batch.labels)}")
         with self._online.lock:
@@ -122,8 +130,9 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _rows(self, X: Any, featurizer: Featurizer, *, reset: bool) -> Batch:  # noqa: ANN401, N803  scikit-learn's
         """Return X as rows of a batch; sets or checks `n_features_in_` and `feature_names_in_`."""
-        if isinstance(X, Sequence) and not isinstance(X, str) and len(X) and isinstance(X[0], Mapping):
-            return featurizer.maps(X)
+        maps = rows_of_maps(X)
+        if maps is not None:
+            return featurizer.maps(maps)
         if sparse.issparse(X):
             rows = validate_data(
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan", dtype=_FLOATS
@@ -134,13 +143,11 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             validate_data(self, X, reset=reset, skip_check_array=True)
             _check_some(frame.shape)
             return featurizer.frame(frame)
-        cells = np.asarray(X) if isinstance(X, list | tuple) else X
-        if isinstance(cells, np.ndarray) and cells.dtype.kind in "OUS" and cells.ndim == 2 and not _are_numbers(cells):
+        cells = array_of(X) if isinstance(X, list | tuple) else X
+        if isinstance(cells, np.ndarray) and not are_numbers(cells) and cells.ndim == 2:
             validate_data(self, cells, reset=reset, skip_check_array=True)
             _check_some(cells.shape)
-            if cells.dtype.kind == "S":
-                cells = cells.astype(str)
-            return featurizer.maps([dict(enumerate(row)) for row in cells.tolist()])
+            return featurizer.maps(maps_of(cells))
         cells = validate_data(self, X, reset=reset, ensure_all_finite="allow-nan", dtype=_FLOATS)
         return featurizer.array(cells)
 
@@ -153,6 +160,8 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         weights = _weights(sample_weight, labels)
         if sample_weight is not None and not weights.any():
             raise ValueError("sample_weight: expected an example of a weight above 0, found that all weights are zero")
+        if not isinstance(self.shuffle, bool | np.bool_):
+            raise ValueError(f"shuffle: expected True or False, found {self.shuffle!r}")  # noqa: TRY004  a parameter
         batch = batch._replace(labels=labels, weights=weights)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(1 << 31))
         number, passes = 0, 1
@@ -219,11 +228,11 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         if not self.__sklearn_is_fitted__():
             if classes is None:
                 raise ValueError("classes: expected all classes at the first call of partial_fit, found None")
-            options, known = self._options(np.unique(np.asarray(classes)))
+            options, known = self._options(_unique(classes))
             batch = self._begin(X, y, options)
             self.classes_ = known
         else:
-            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            if classes is not None and not np.array_equal(_unique(classes), self.classes_):
                 raise ValueError(f"classes: expected those of the first call, {self.classes_}, found {classes}")
             batch = self._go_on(X, y)
         self._learn_rows(batch, self._labels(y), sample_weight)
@@ -251,7 +260,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         return found
 
     def _checked(self, y: Any) -> NDArray[Any]:  # noqa: ANN401
-        labels = self._target(y)
+        labels: NDArray[Any] = classes_in(self._target(y))
         check_classification_targets(labels)
         return labels
 
@@ -260,6 +269,8 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         if len(classes) < 2:
             found = f"one class: {classes.tolist()}" if len(classes) else "no labels"
             raise ValueError(f"y: expected labels of at least 2 classes, found {found}")
+        if len(classes) > CLASSES.high:
+            raise ValueError(f"y: expected labels of at most {CLASSES.high:,} classes, found {len(classes):,}")
         loss = self.loss
         if loss not in {"auto", "logistic", "softmax"}:
             raise ValueError(f"loss: expected 'auto', 'logistic' or 'softmax', found {loss!r}")
@@ -309,21 +320,28 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
         return self._scored(X).predictions
 
     def _checked(self, y: Any) -> NDArray[np.float64]:  # noqa: ANN401
-        labels = self._target(y)
-        numbers: NDArray[np.float64] = labels.astype(np.float64)
-        if not np.isfinite(numbers).all():
-            raise ValueError("y: expected finite numbers, found that it contains NaN or infinity")
-        return numbers
+        return checked_labels(self._target(y))
 
 
 def _weights(sample_weight: Any, labels: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ANN401
     """Return weights of examples, float64[n], of 1 if none are given; ValueError for negative ones."""
     if sample_weight is None:
         return np.ones(len(labels))
-    weights: NDArray[np.float64] = _check_sample_weight(
-        _as_array(sample_weight), labels.reshape(-1, 1), dtype=np.float64, ensure_non_negative=True
-    )
-    return weights
+    given = np.asarray(_as_array(sample_weight))
+    if given.ndim:
+        given = checked_weights("sample_weight", given)
+    weights: NDArray[np.float64] = _check_sample_weight(given, labels.reshape(-1, 1), dtype=np.float64)
+    return checked_weights("sample_weight", weights)
+
+
+def _unique(classes: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Return the classes that the user has named, each once, in their order."""
+    labels = checked_classes(classes)
+    cells = np.empty(len(labels), object)
+    cells[:] = labels
+    classes_in(cells)
+    found: NDArray[Any] = np.unique(np.asarray(labels))
+    return found
 
 
 def _as_array(column: Any) -> Any:  # noqa: ANN401
@@ -347,10 +365,3 @@ def _check_some(shape: tuple[int, ...]) -> None:
         raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
     if shape[1] < 1:
         raise ValueError(f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
-
-
-def _are_numbers(cells: NDArray[Any]) -> bool:
-    """Return whether all cells can be numbers."""
-    if cells.dtype.kind != "O":
-        return False
-    return all(not isinstance(cell, str | bytes | bool | dict | list) and cell is not None for cell in cells.flat)

@@ -115,10 +115,10 @@ class TestModels:
         assert queue_bytes(Options(ngrams=(("text", 2),)), LimitSettings(), 2, Queues()) > usual + (50 << 20)
 
     def test_of_one_that_merges(self) -> None:
-        """Whoever leads has all models, one that comes of them, and one that is adopted."""
+        """Whoever leads has all models compressed, a block of each, one that comes of them, and one that is adopted."""
         options = Options(bits=22)
         more = worker_bytes(options, 4, 0, merged=16) - worker_bytes(options, 4, 0)
-        assert more == 18 * options.model_bytes()
+        assert more == 12 * options.model_bytes()
 
     def test_what_does_not_fit_is_refused_before_it_is_made(self) -> None:
         """Both settings, both numbers, and whose limit it is."""

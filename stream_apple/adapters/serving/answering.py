@@ -1,7 +1,7 @@
 """From instances to what models say of them, and to the objects of a reply."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,9 @@ PartitionOf = Callable[[bytes, int], int]
 """(key, partitions) -> the partition that producers send a record with this key to."""
 
 
-class _Answered(NamedTuple):
+class InstanceAnswer(NamedTuple):
+    """Holds what is said of one instance, in JSON types."""
+
     prediction: ReplyFacts
     as_of: ReplyFacts
     explanation: ReplyFacts | None = None
@@ -54,37 +56,49 @@ class Answering:
         BadInstancesError if one of the instances can't be scored, NoModelError where there is no model of a partition
         yet, ModelError if a score is not finite.
         """
-        return self._reply(self._answered(instances, explain=False))
+        rows, batch = self._read(instances)
+        found: dict[int, InstanceAnswer] = {}
+        for partition, numbers in rows.items():
+            part = batch if len(rows) == 1 else batch.select(np.array(numbers))
+            with self.replicas.turn(partition) as (model, moment):
+                scores = self._scorer(partition, model).score(part)
+                as_of = as_of_facts(moment, model.lineage.model)
+            for number, scored in zip(numbers, scores, strict=True):
+                found[number] = InstanceAnswer(prediction_facts(scored), as_of)
+        return self._reply([found[number] for number in range(len(instances))])
 
-    def explain(self, instances: Sequence[Instance]) -> ReplyFacts:
-        """Return the reply to `:explain`; errors as of `predict`. Of models of classes, the most probable one."""
-        answered = self._answered(instances, explain=True)
+    def explain_each(self, instances: Sequence[Instance]) -> Iterator[InstanceAnswer]:
+        """Yield what `explained` makes the reply to `:explain` of; errors as of `predict`, the first before any answer.
+
+        Each instance has a turn of its own on the model, as its explanation reads the whole table: the caller sees to
+        it that others are answered between two. Of models of classes, the most probable one is explained.
+        """
+        rows, batch = self._read(instances)
+        batch = batch.select(np.arange(len(instances)))  # the next request that is read is read into the same memory
+        partitions = {number: partition for partition, numbers in rows.items() for number in numbers}
+        for number, instance in enumerate(instances):
+            row = batch.select(np.array([number]))
+            with self.replicas.turn(partitions[number]) as (model, moment):
+                (scored,) = self._scorer(partitions[number], model).score(row)
+                told = self._explained(model, row, instance)
+                as_of = as_of_facts(moment, model.lineage.model)
+            yield InstanceAnswer(prediction_facts(scored), as_of, told)
+
+    def explained(self, answered: Sequence[InstanceAnswer]) -> ReplyFacts:
+        """Return the reply to `:explain`, of what `explain_each` has yielded."""
         return self._reply(answered) | {"explanations": [each.explanation for each in answered]}
 
-    def _reply(self, answered: Sequence[_Answered]) -> ReplyFacts:
+    def _reply(self, answered: Sequence[InstanceAnswer]) -> ReplyFacts:
         return {
             "predictions": [each.prediction for each in answered],
             "as_of": [each.as_of for each in answered],
             "model": self.model,
         }
 
-    def _answered(self, instances: Sequence[Instance], *, explain: bool) -> list[_Answered]:
+    def _read(self, instances: Sequence[Instance]) -> tuple[Mapping[int, list[int]], Batch]:
+        """Return which instances are for the model of which partition, and all of them as a batch."""
         rows, faults = self._chosen(instances)
-        batch = read_instances(self._reader, instances, faults)
-        found: dict[int, _Answered] = {}
-        for partition, numbers in rows.items():
-            part = batch if len(rows) == 1 else batch.select(np.array(numbers))
-            with self.replicas.turn(partition) as (model, moment):
-                scores = self._scorer(partition, model).score(part)
-                model_name = model.lineage.model
-                told = [
-                    self._explained(model, part.select(np.array([row])), instances[number]) if explain else None
-                    for row, number in enumerate(numbers)
-                ]
-            as_of = as_of_facts(moment, model_name)
-            for number, scored, explanation in zip(numbers, scores, told, strict=True):
-                found[number] = _Answered(prediction_facts(scored), as_of, explanation)
-        return [found[number] for number in range(len(instances))]
+        return rows, read_instances(self._reader, instances, faults)
 
     def _scorer(self, partition: int, model: PartitionModel) -> InstanceScorer:
         """Return what scores by this model, which is another one when the partition has been restored."""

@@ -6,6 +6,8 @@ An error is `{"error": "..."}`, with the faulty instances beside it: a request w
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,12 +15,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from stream_apple.adapters.serving.answering import Answering
+from stream_apple.adapters.serving.answering import Answering, InstanceAnswer
 from stream_apple.adapters.serving.page import explain_routes
+from stream_apple.adapters.serving.patience import Lingering
 from stream_apple.adapters.serving.questions import BadRequestError, Instance, Questions
 from stream_apple.errors import ModelError
 from stream_apple.monitoring.serving_metrics import ServingMetrics
@@ -30,10 +34,12 @@ _JSON, _MSGPACK = "application/json", "application/msgpack"
 _FORMS = {"": False, _JSON: False, _MSGPACK: True, "application/x-msgpack": True, "application/vnd.msgpack": True}
 _BODY_S = 10.0  # for all of a body to come
 _NO_CACHE = {"Cache-Control": "no-store"}
+_QUESTIONS = "/v1/models/NAME:predict and :explain"
 
 _to_json = msgspec.json.Encoder().encode
 _to_msgpack = msgspec.msgpack.Encoder().encode
 _Endpoint = Callable[[Request], Awaitable[Response]]
+_Answer = Callable[[list[Instance], Request], Awaitable[dict[str, Any]]]
 
 
 class RequestBounds(NamedTuple):
@@ -57,14 +63,15 @@ class Application:
         self._questions = questions
         self._bounds = bounds
         self._metrics = metrics
+        self._explaining = asyncio.Lock()
 
     def routes(self) -> Starlette:
         """Return the application of ASGI."""
         return Starlette(
             routes=[
                 Route("/v1/models", self._models),
-                Route("/v1/models/{name}:predict", self._asked("predict", self._answering.predict), methods=["POST"]),
-                Route("/v1/models/{name}:explain", self._asked("explain", self._answering.explain), methods=["POST"]),
+                Route("/v1/models/{name}:predict", self._asked("predict", self._predict), methods=["POST"]),
+                Route("/v1/models/{name}:explain", self._asked("explain", self._explain), methods=["POST"]),
                 # Else a GET, as of a browser, would be told that there is no model called NAME:predict.
                 Route("/v1/models/{name}:predict", _posted_only),
                 Route("/v1/models/{name}:explain", _posted_only),
@@ -77,9 +84,29 @@ class Application:
                 *explain_routes(),
             ],
             exception_handlers={HTTPException: _as_error, BadRequestError: _as_refusal},
+            middleware=[Middleware(Lingering)],
         )
 
-    def _asked(self, endpoint: str, answer: Callable[[list[Instance]], dict[str, Any]]) -> _Endpoint:
+    async def _predict(self, instances: list[Instance], _: Request) -> dict[str, Any]:
+        # In this thread: it waits for a portion of learning at most, and decodes into memory of its own.
+        return self._answering.predict(instances)
+
+    async def _explain(self, instances: list[Instance], request: Request) -> dict[str, Any]:
+        """Explain one instance at a time, of all requests: others, and probes, are answered between two.
+
+        ClientDisconnect if nobody waits for the rest.
+        """
+        answered: list[InstanceAnswer] = []
+        left = self._answering.explain_each(instances)
+        while len(answered) < len(instances):
+            if answered and await request.is_disconnected():
+                raise ClientDisconnect
+            async with self._explaining:
+                answered += islice(left, 1)
+            await asyncio.sleep(0)
+        return self._answering.explained(answered)
+
+    def _asked(self, endpoint: str, answer: _Answer) -> _Endpoint:
         """Return an endpoint that answers what is asked of the model."""
 
         async def handle(request: Request) -> Response:
@@ -90,14 +117,13 @@ class Application:
 
         return handle
 
-    async def _answer(self, request: Request, answer: Callable[[list[Instance]], dict[str, Any]]) -> Response:
+    async def _answer(self, request: Request, answer: _Answer) -> Response:
         packed = False
         try:
             self._check_name(request)
             packed = _is_packed(request)
             body = await self._body(request)
-            # In this thread: it waits for a portion of learning at most, and decodes into memory of its own.
-            return _reply(200, answer(self._questions.read(body, packed=packed)), packed=packed)
+            return _reply(200, await answer(self._questions.read(body, packed=packed), request), packed=packed)
         except BadRequestError as error:
             return _reply(error.status, {"error": str(error)}, packed=packed)
         except BadInstancesError as error:
@@ -191,6 +217,9 @@ def _is_packed(request: Request) -> bool:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _FORMS:
         raise BadRequestError(415, f"expected a body of {_JSON} or {_MSGPACK}, found {kind[:100]!r}")
+    coding = request.headers.get("content-encoding", "").strip().lower()
+    if coding not in {"", "identity"}:
+        raise BadRequestError(415, f"expected a body that is not compressed, found the encoding {coding[:100]!r}")
     return _FORMS[kind]
 
 
@@ -206,9 +235,15 @@ async def _posted_only(request: Request) -> Response:
     raise HTTPException(405, f"expected POST, found {request.method}", headers={"Allow": "POST"})
 
 
-async def _as_error(_: Request, error: Exception) -> Response:
+async def _as_error(request: Request, error: Exception) -> Response:
+    """Return the reply to a request that no route takes; starlette's own errors say nothing but what the status is."""
     assert isinstance(error, HTTPException)
-    return _reply(error.status_code, {"error": error.detail}, headers=dict(error.headers or {}))
+    path, headers, told = request.url.path[:200], dict(error.headers or {}), error.detail
+    if told == HTTPStatus(error.status_code).phrase:
+        methods = headers.get("Allow", "").split(", ")
+        expected = " or ".join(sorted(methods)) if methods != [""] else "another path"
+        told = f"expected {expected}, found {request.method} {path!r}; questions are POSTed to {_QUESTIONS}"
+    return _reply(error.status_code, {"error": told}, headers=headers)
 
 
 async def _as_refusal(_: Request, error: Exception) -> Response:

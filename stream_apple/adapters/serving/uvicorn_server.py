@@ -1,5 +1,6 @@
 """The HTTP server of `serve`: uvicorn, on a socket that is taken before, ended by whoever holds it."""
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -8,9 +9,12 @@ from collections.abc import Iterator
 import uvicorn
 from starlette.applications import Starlette
 
+from stream_apple.adapters.serving.patience import BoundedConnection
+
 _FINISH_S = 10
 _KEEP_ALIVE_S = 75
 _MOST_CONNECTIONS = 2_048
+_TICKS_OF_A_LOOK = 10  # of a tenth of a second
 
 
 class ServingServer(uvicorn.Server):
@@ -22,7 +26,7 @@ class ServingServer(uvicorn.Server):
             uvicorn.Config(
                 application,
                 loop="uvloop",
-                http="httptools",
+                http=BoundedConnection,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -38,6 +42,15 @@ class ServingServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the process."""
         yield
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections whose clients are waited for too long."""
+        if counter % _TICKS_OF_A_LOOK == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in self.server_state.connections.copy():
+                if isinstance(connection, BoundedConnection):
+                    connection.look(now)
+        return await super().on_tick(counter)
 
     def serve_on(self, listener: socket.socket) -> None:
         """Serve until `stop`; requests that have come are answered then."""

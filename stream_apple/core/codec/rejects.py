@@ -167,7 +167,7 @@ def _found(reason: Reason, value: bytes, place: int) -> str:
     if place >= len(value):
         return "the end of the record"
     kind = int(mp.KINDS[value[place]])
-    if place == 0 and kind != mp.MAP and (found := _foreign(value)):
+    if place == 0 and kind != mp.MAP and (found := foreign(value)):
         return found
     if kind == mp.BROKEN:
         return f"byte 0x{value[place]:02x}"
@@ -192,7 +192,7 @@ def _found(reason: Reason, value: bytes, place: int) -> str:
     return f"{_KINDS[kind]}: {_shortened(quote)}"
 
 
-def _foreign(value: bytes) -> str | None:
+def foreign(value: bytes) -> str | None:
     """Describe a record that is neither msgpack nor an object of JSON; None if it may be msgpack."""
     if frame := framing(value):
         return frame

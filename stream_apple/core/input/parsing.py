@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 import msgpack
 
 from stream_apple.core.codec.first_bytes import FRAME_BYTES, is_json, schema_of
-from stream_apple.core.codec.json_faults import LONGEST_QUOTE
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.rejects import Reason, foreign
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError, check_parts, refuse_too_many_parts
 
@@ -142,9 +141,8 @@ def _instead(value: bytes, error: Exception) -> str:
     """Say what the bytes are that msgpack's reader has refused so: most often text that is no object of JSON."""
     if not value:
         return "no bytes"
-    begins = value[:LONGEST_QUOTE].decode(errors="replace")
-    if value[:LONGEST_QUOTE].isascii() and begins.isprintable():
-        return f"text that begins with {begins!r}"
+    if what := foreign(value):
+        return what
     if isinstance(error, msgpack.ExtraData):
         return f"more behind one value: {len(error.extra)} bytes"
     return str(error) or type(error).__name__

@@ -18,6 +18,8 @@ _POLL_S = 0.1
 """Seconds between two requests for the group's committed offsets, a fraction of `worker.commit_interval`."""
 _PAUSE_S = 0.005
 _RETRY_S = 1.0
+_EMPTY_S = 5.0
+"""Seconds between two looks whether a partition of which the group has committed nothing has records."""
 
 _log = structlog.get_logger()
 
@@ -49,6 +51,8 @@ class Replicas:
         self._now = now
         self._asked_at = float("-inf")
         self._reachable = True
+        self._empty: frozenset[int] = frozenset()
+        self._looked_at = float("-inf")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="following", daemon=True)
 
@@ -72,8 +76,9 @@ class Replicas:
 
     @property
     def ready(self) -> bool:
-        """Whether all models are ready."""
-        return all(map(self.is_ready, self.by_partition))
+        """Whether all models are ready, but for partitions without a record, of which no group can have a model."""
+        ready = {number for number in self.by_partition if self.is_ready(number)}
+        return bool(ready) and ready | self._empty >= self.by_partition.keys()
 
     @property
     def alive(self) -> bool:
@@ -111,6 +116,11 @@ class Replicas:
         self._asked_at = self._now()
         try:
             committed = self._sources.logs.committed(list(self.by_partition))
+            if self._asked_at - self._looked_at >= _EMPTY_S:
+                self._looked_at = self._asked_at
+                self._empty = frozenset(
+                    number for number, found in committed.items() if found is None and self._is_empty(number)
+                )
         except BrokerError as error:
             if self._reachable:
                 _log.warning("replica_cut_off", error=str(error))
@@ -120,3 +130,7 @@ class Replicas:
         self._reachable = True
         for number, replica in self.by_partition.items():
             replica.tell(committed[number])
+
+    def _is_empty(self, number: int) -> bool:
+        found = self._sources.logs.log_range(self._sources.provenance.topics.examples, number)
+        return found.low == found.high

@@ -110,6 +110,14 @@ class LearningScheduler:
         """Whether more records may be added."""
         return self._records < self._most and self._bytes < MOST_BYTES
 
+    def unlearned(self, number: int) -> int:
+        """Return how many records of the partition are here that it has not published: waiting, learned or kept."""
+        held = self._held.get(number)
+        if held is not None:  # a batch that still runs then has nothing that is not kept
+            return len(held.inbox.records)
+        running, inbox = self._running.get(number), self._inbox.get(number)
+        return (0 if running is None else len(running.task.records)) + (0 if inbox is None else len(inbox.records))
+
     def add(self, partition: Partition, records: list[Record]) -> None:
         """Have the next records of the partition learned, or keep them if its model has stopped."""
         held = self._held.get(partition.number)

@@ -122,9 +122,14 @@ class Loop(MemberLoop):
             self._abort(str(error))
             self._transaction.start_over(error)
         self._owned.progress.iterated(self._owned.recovering)
-        self._metrics.iterated(self._budget, self._owned.by_number, self._broker.backlog, self._owned.progress.left)
+        self._metrics.iterated(self._budget, self._owned.by_number, self._backlog, self._owned.progress.left)
         self._watchers.health.iterated(self._owned if self._owned.assigned else None, self._learning.longest_s)
         self._say_if_unassigned(assigned=self._owned.assigned)
+
+    def _backlog(self, partition: int) -> int:
+        """Return how many records of the partition wait, in the log or here, for its model; -1 if not known yet."""
+        unfetched = self._broker.backlog(partition)
+        return unfetched if unfetched < 0 else unfetched + self._learning.unlearned(partition)
 
     def drain(self) -> None:
         """Commit what is being learned, and save all models; the next owner fetches the other records again."""

@@ -81,6 +81,20 @@ def test_every_invalid_example_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("identity", "good"), [(-(2**63), True), (2**64 - 1, True), (-(2**63) - 1, False), (2**64, False)]
+)
+def test_ids_have_at_most_64_bits(identity: int, good: bool) -> None:  # noqa: FBT001
+    """In the schema of examples, in JSON and in the schema of predictions, where the id comes back."""
+    example = {"id": identity, "features": {}}
+    assert validator("example.schema.json").is_valid(example) == good
+    found = Reason(int(Decoder(LIMITS).decode([json.dumps(example).encode()]).reasons[0]))
+    assert found == (Reason.OK if good else Reason.WRONG_TYPE)
+    prediction = {"id": identity, "prediction": 0.5, "label": None, "loss": None, "epoch": 7, "model": "0123abcd"}
+    place = {"topic": "examples", "partition": 0, "offset": 1}
+    assert validator("prediction.schema.json").is_valid(prediction | place) == good
+
+
+@pytest.mark.parametrize(
     "example",
     [
         Example(1.5, 1.0, None, {"a": 1.0, "b": -0.25, "c": 3}),

@@ -295,6 +295,29 @@ def test_nothing_is_committed_yet() -> None:
     assert replicas.ready
 
 
+def test_a_partition_without_records_holds_up_no_other() -> None:
+    """Nobody can have a model of it: the replica is ready without, until it has a record; alone, it is not ready."""
+    cluster = make_cluster(2)
+    first, second = make_input(2, [20, 20])
+    recorder = Recorder()
+    replicas = follow(cluster, SETUP, recorder)
+    settle(replicas, recorder)
+    assert not replicas.ready
+    cluster.load(TOPIC, first)
+    complete(cluster, Process(cluster, setup=SETUP))
+    settle(replicas, recorder)
+    assert replicas.ready
+    with pytest.raises(NoModelError, match="no worker has answered"), replicas.turn(1):
+        pass
+    cluster.load(TOPIC, second)
+    for _ in range(10):  # seconds at least
+        replicas.step()
+    assert not replicas.ready
+    complete(cluster, Process(cluster, setup=SETUP))
+    settle(replicas, recorder)
+    assert replicas.ready
+
+
 class TestRebuilding:
     """Moments that there are, and others."""
 

@@ -302,8 +302,11 @@ def test_what_follows_where_a_model_stands_still_is_kept(threads: Threads) -> No
         still.scheduler.add(still.place, left[:size])
         left = left[size:]
         still.scheduler.collect(draw.choice([0.0, 0.001]))
+        published = len(still.published.offsets.get(0, []))
+        assert still.scheduler.unlearned(0) == len(still.records) - len(left) - published
     still.scheduler.settle()
     assert still.published.offsets[0] == list(range(100))
+    assert still.scheduler.unlearned(0) == 200
     assert still.scheduler.take_losses() == []
     assert still.scheduler.room
     still.release()

@@ -12,6 +12,7 @@ from simulation.world import outputs_of
 from stream.merging.cluster_of_rounds import (
     MOST_TURNS,
     SETUP,
+    TICK_S,
     adoptions,
     cluster_of,
     finish,
@@ -20,6 +21,7 @@ from stream.merging.cluster_of_rounds import (
     noted,
 )
 from stream.merging.lockstep import hourly
+from support.clock import Clock
 from support.records import HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.errors import ConfigurationError, GapError
@@ -218,6 +220,18 @@ class TestHeld:
         process.step()
         assert process.health.ready().good
         assert process.health.live().good
+
+    def test_what_waits_behind_it_is_its_lag(self) -> None:
+        """Records that are kept here, and not left in the log, wait as well."""
+        cluster = cluster_of({0: hourly(0, [5, 4, 3]), 1: hourly(1, [5])})
+        process = Process(cluster, setup=SETUP, clock=Clock(0.0, TICK_S))
+        run_until_noted(process, 0, cluster, BoundaryState.CONTRIBUTED)
+        for _ in range(50):
+            process.step()
+        assert process.live == {0: 5, 1: 5}
+        assert process.sample("lag_records", partition="0") == 7
+        assert process.sample("lag_records", partition="1") == 0
+        assert process.sample("lag_seconds", partition="0") != 0
 
     def test_a_gap_behind_it(self) -> None:
         """Where records behind a boundary are gone, and that is accepted, the partition goes on alone, once."""

@@ -12,8 +12,10 @@ a description of the group says, for which `stream-apple check` asks: librdkafka
 coordinator dies while an admin client asks it anything (its pull request 5397).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # exports are not marked
 
 from stream_apple.adapters.kafka import topics as needs
 from stream_apple.adapters.kafka.admin import Cluster, Finding, timeout_faults
@@ -35,7 +37,30 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     found = [*_topics(cluster, config), *_client(cluster)]
     if found:
         raise ConfigurationError("; ".join(f"{each.subject}: {each.text}" for each in found))
+    check_uncompacted(cluster, [config.topics.examples])
     _check_models(cluster, config)
+
+
+def check_uncompacted(cluster: Cluster, names: Sequence[str]) -> None:
+    """Raise ConfigurationError if compaction removes records from these topics, whose records are read twice.
+
+    It is not known of a topic whose settings this client may not read, nor from a cluster that does not answer.
+    """
+    if not cluster.has_controller:
+        return
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    answers = cluster.client.describe_configs(resources, request_timeout=cluster.request_s)
+    for name, resource in zip(names, resources, strict=True):
+        try:
+            settings = cluster.result(answers[resource], f"reading the settings of topic {name}")
+        except BrokerError:
+            continue
+        policy = settings["cleanup.policy"].value
+        if "compact" in policy:
+            raise ConfigurationError(
+                f"topic {name}: cleanup.policy: expected delete, found {policy}: compaction removes records from the "
+                "middle of the log, and what is made after a crash of those that are left would be something else"
+            )
 
 
 def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from support.topics import TopicFactory
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
-from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing
+from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing, check_uncompacted
 from stream_apple.adapters.kafka.topics import ensure
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError, GapError, SnapshotError
@@ -82,6 +82,20 @@ class TestTopics:
             make_topic(config, name, 2)
         make_topic(config, topics.dead_letters, 1)
         look(config)
+
+    @pytest.mark.parametrize("policy", ["compact", "delete,compact"])
+    def test_a_log_with_holes(self, config: Config, policy: str) -> None:
+        """What compaction leaves would be another model after a crash, and other examples joined."""
+        topics = config.topics
+        for name in (topics.predictions, topics.models, topics.dead_letters):
+            make_topic(config, name)
+        make_topic(config, topics.examples, cleanup_policy=policy)
+        with pytest.raises(ConfigurationError, match=rf"^topic {topics.examples}: cleanup\.policy: expected delete"):
+            look(config)
+        cluster, names = Cluster(config.kafka), [topics.predictions, "there-is-none", topics.models]
+        check_uncompacted(cluster, names)
+        with pytest.raises(ConfigurationError, match=r"cleanup\.policy"):
+            check_uncompacted(cluster, [*names, topics.examples])
 
     @pytest.mark.parametrize("role", ["predictions", "models"])
     def test_partitions_that_differ(self, config: Config, role: str) -> None:

@@ -194,6 +194,7 @@ ALLOWED: dict[str, set[str]] = {
         "monitoring",
         "monitoring.comparison_metrics",
         "monitoring.serving_metrics",
+        "stream.loop.watchers",
         "signals",
         "errors",
         "untrusted",

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from stream_apple.cli.output import say
 from stream_apple.config.duration import format_duration, longer_epoch
+from stream_apple.core.batch import space_key
 from stream_apple.core.learner.options import BY_KEY, Options
-from stream_apple.core.learner.preparation.namespaces import space_key
 from stream_apple.files import TimeLike
 
 

@@ -9,7 +9,8 @@ from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping, zon
 from stream_apple.errors import ConfigurationError
 
 
-def _listed(value: object) -> object:
+def listed(value: object) -> object:
+    """Return a list, or a text of parts with commas between, as a tuple; anything else as it is."""
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
     return tuple(value) if isinstance(value, list) else value
@@ -42,7 +43,7 @@ FieldPath = Annotated[str, _text(r"^[^\x00-\x1f]{0,200}$", f"{_A_FIELD}, or noth
 FeaturesPath = Annotated[str, _text(r"^[^\x00-\x1f]{1,200}$", f"{_A_FIELD}, or '*'")]
 FieldPaths = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[^\x00-\x1f]{1,200}$")], ...],
-    BeforeValidator(_listed),
+    BeforeValidator(listed),
     Field(json_schema_extra={"expected": _FIELDS}),
 ]
 LabelMap = Annotated[dict[str, Number], BeforeValidator(_pairs), Field(json_schema_extra={"expected": _LABELS})]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from stream_apple.config.schema import LimitSettings
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import ConfigurationError
 
@@ -57,14 +58,7 @@ class Queues(NamedTuple):
     read: int = 48 << 20
 
 
-class RecordLimits(NamedTuple):
-    """The largest record that a worker learns: bytes of its value, and features."""
-
-    max_record_bytes: int = 1_000_000
-    max_features: int = 4_096
-
-
-def queue_bytes(options: Options, limits: RecordLimits, threads: int, queues: Queues) -> int:
+def queue_bytes(options: Options, limits: LimitSettings, threads: int, queues: Queues) -> int:
     """Return the most bytes that records take between the brokers and the models, and answers on their way back.
 
     If producers compress, the client keeps answers uncompressed, which may be many times as much.

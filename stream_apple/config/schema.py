@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from stream_apple.config.duration import DAY, FOREVER, HOUR, MINUTE, SECOND, Duration, Patience, format_duration
-from stream_apple.config.input_settings import FieldPath, InputSettings, LabelMap
+from stream_apple.config.input_settings import FieldPath, InputSettings, LabelMap, listed
 from stream_apple.config.learner_settings import LearnerSettings, field_of
 from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, RegistryProperties
 from stream_apple.config.secrets import shown
@@ -21,12 +21,6 @@ from stream_apple.core.learner.options import DECLARED, IntegerBounds, mergeable
 def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:
     pairs = (name.split("@") for name in names)
     return frozenset((int(partition), int(offset)) for partition, offset in pairs)
-
-
-def _names_of_gaps(value: object) -> object:
-    if isinstance(value, str):
-        value = [name.strip() for name in value.split(",") if name.strip()]
-    return tuple(value) if isinstance(value, list) else value
 
 
 # Kafka makes directories of topics' names, and writes these four itself.
@@ -72,12 +66,12 @@ ModelName = Annotated[
 ]
 GapNames = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
-    BeforeValidator(_names_of_gaps),
+    BeforeValidator(listed),
     Field(json_schema_extra={"expected": "gaps as partition@first-missing-offset, such as '3@12345'"}),
 ]
 SkipNames = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
-    BeforeValidator(_names_of_gaps),
+    BeforeValidator(listed),
     Field(json_schema_extra={"expected": "records as partition@offset, such as '3@12345'"}),
 ]
 FileName = Annotated[

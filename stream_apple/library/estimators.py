@@ -22,7 +22,6 @@ from sklearn.utils.validation import (
 )
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import CLASSES, Options
 from stream_apple.library.example_sets import as_set
@@ -34,7 +33,7 @@ from stream_apple.library.featurizer import (
     maps_of,
     rows_of_maps,
 )
-from stream_apple.library.online import OnlineLearner
+from stream_apple.library.online import OnlineLearner, probabilities_of
 from stream_apple.library.parameters import options_of, takes_options, whole_number
 from stream_apple.library.targets import checked_classes, checked_labels, checked_weights, classes_in
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
@@ -108,9 +107,26 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def __sklearn_is_fitted__(self) -> bool:
         return "_online" in vars(self)
 
-    def _begin(self, options: Options) -> None:
-        """Begin again with a new learner."""
-        self._online = OnlineLearner(options, whole_number(self, "epoch_examples"))
+    def _begin(self, X: Any, y: NDArray[Any], options: Options) -> Batch:  # noqa: ANN401, N803  scikit-learn's
+        """Begin again with a new learner; return its first rows, X, of which y are the labels."""
+        featurizer = featurizer_of_rows(options)
+        batch = self._rows(X, featurizer, reset=True)
+        check_consistent_length(batch.labels, y)
+        self._featurizer, self._online = featurizer, OnlineLearner(options, whole_number(self, "epoch_examples"))
+        return batch
+
+    def _go_on(self, X: Any, y: NDArray[Any]) -> Batch:  # noqa: ANN401, N803  scikit-learn's
+        """Return X, of which y are the labels, as further rows."""
+        batch = self._rows(X, self._featurizer, reset=False)
+        check_consistent_length(batch.labels, y)
+        return batch
+
+    def _target(self, y: Any) -> NDArray[Any]:  # noqa: ANN401
+        """Return the labels as a column; ValueError if there are none."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
+        labels: NDArray[Any] = column_or_1d(_as_array(y), warn=True)
+        return labels
 
     def _rows(self, X: Any, featurizer: Featurizer, *, reset: bool) -> Batch:  # noqa: ANN401, N803  scikit-learn's
         """Return X as rows of a batch; sets or checks `n_features_in_` and `feature_names_in_`."""
@@ -195,11 +211,8 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
         y = self._checked(y)
         options, classes = self._options(np.unique(y))
-        featurizer = featurizer_of_rows(options)
-        batch = self._rows(X, featurizer, reset=True)
-        check_consistent_length(batch.labels, y)
-        self.classes_, self._featurizer = classes, featurizer
-        self._begin(options)
+        batch = self._begin(X, y, options)
+        self.classes_ = classes
         self._learn_set(batch, self._labels(y), sample_weight)
         return self
 
@@ -212,20 +225,16 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     ) -> Self:
         """Learn further examples, in their order. The first call needs `classes`, all that there will be."""
         y = self._checked(y)
-        first = not self.__sklearn_is_fitted__()
-        if first:
+        if not self.__sklearn_is_fitted__():
             if classes is None:
                 raise ValueError("classes: expected all classes at the first call of partial_fit, found None")
             options, known = self._options(_unique(classes))
-            featurizer = featurizer_of_rows(options)
-            batch = self._rows(X, featurizer, reset=True)
-            self.classes_, self._featurizer = known, featurizer
-            self._begin(options)
+            batch = self._begin(X, y, options)
+            self.classes_ = known
         else:
             if classes is not None and not np.array_equal(_unique(classes), self.classes_):
                 raise ValueError(f"classes: expected those of the first call, {self.classes_}, found {classes}")
-            batch = self._rows(X, self._featurizer, reset=False)
-        check_consistent_length(batch.labels, y)
+            batch = self._go_on(X, y)
         self._learn_rows(batch, self._labels(y), sample_weight)
         return self
 
@@ -239,12 +248,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803  scikit-learn's
         """Return the probability of each class, float64[n, k], in the order of `classes_`."""
-        scores = self._scored(X)
-        if self._online.options.classes:
-            return scores.all_probabilities
-        second = np.empty(len(scores.predictions))
-        write_probabilities(scores.predictions, second)
-        return np.column_stack([1.0 - second, second])
+        return probabilities_of(self._scored(X), self._online.options)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: ANN401, N803  scikit-learn's
         """Return the most probable class of each row."""
@@ -256,9 +260,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         return found
 
     def _checked(self, y: Any) -> NDArray[Any]:  # noqa: ANN401
-        if y is None:
-            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
-        labels: NDArray[Any] = classes_in(column_or_1d(_as_array(y), warn=True))
+        labels: NDArray[Any] = classes_in(self._target(y))
         check_classification_targets(labels)
         return labels
 
@@ -300,27 +302,16 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
         """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
         y = self._checked(y)
-        options = options_of(self, loss="squared")
-        featurizer = featurizer_of_rows(options)
-        batch = self._rows(X, featurizer, reset=True)
-        check_consistent_length(batch.labels, y)
-        self._featurizer = featurizer
-        self._begin(options)
-        self._learn_set(batch, y, sample_weight)
+        self._learn_set(self._begin(X, y, options_of(self, loss="squared")), y, sample_weight)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
         """Learn further examples, in their order."""
         y = self._checked(y)
-        if not self.__sklearn_is_fitted__():
-            options = options_of(self, loss="squared")
-            featurizer = featurizer_of_rows(options)
-            batch = self._rows(X, featurizer, reset=True)
-            self._featurizer = featurizer
-            self._begin(options)
+        if self.__sklearn_is_fitted__():
+            batch = self._go_on(X, y)
         else:
-            batch = self._rows(X, self._featurizer, reset=False)
-        check_consistent_length(batch.labels, y)
+            batch = self._begin(X, y, options_of(self, loss="squared"))
         self._learn_rows(batch, y, sample_weight)
         return self
 
@@ -329,9 +320,7 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
         return self._scored(X).predictions
 
     def _checked(self, y: Any) -> NDArray[np.float64]:  # noqa: ANN401
-        if y is None:
-            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
-        return checked_labels(column_or_1d(_as_array(y), warn=True))
+        return checked_labels(self._target(y))
 
 
 def _weights(sample_weight: Any, labels: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ANN401

@@ -15,7 +15,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import TOO_LARGE, Batch, Limits
+from stream_apple.core.batch import TOO_LARGE, Batch, Limits, joined
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
 from stream_apple.core.codec.feature_hashing import feature_key
@@ -121,17 +121,13 @@ class Featurizer:
         row_ends = ends[np.asarray(indptr, np.int64)].astype(np.int64)
         if len(kept) and not kept.all():
             keys, values = keys[kept], values[kept]
-        return self._batch(row_ends, keys, values, keys if self._wants("attributes") else None)
+        return self._batch(row_ends, keys, values, keys if "attributes" in self._columns else None)
 
-    def array(self, cells: NDArray[Any], names: Sequence[str] | None = None) -> Batch:
-        """Return the rows of a two-dimensional array of numbers; columns without names are called by their numbers."""
+    def array(self, cells: NDArray[Any]) -> Batch:
+        """Return the rows of a two-dimensional array of numbers, whose columns are called by their numbers."""
         values = _as_values(cells, "the array")
-        if names is None:
-            keys = self._keys_of_numbers(values.shape[1])
-        else:
-            keys = np.array([self._number_key(name) for name in names], np.uint64)
-        attributes = keys if names is None else np.array([_attribute_of(name) for name in names], np.uint64)
-        return self._dense([(keys, values, attributes)])
+        keys = self._keys_of_numbers(values.shape[1])
+        return self._dense([(keys, values, keys)])
 
     def frame(self, frame: Any) -> Batch:  # noqa: ANN401  narwhals has no types of its own at run time
         """Return the rows of a frame of narwhals: a feature, or nothing, for each cell.
@@ -304,7 +300,7 @@ class Featurizer:
                 at = stop
         kept = (values != 0) & ~np.isnan(values)
         attributes = None
-        if self._wants("attributes"):
+        if "attributes" in self._columns:
             attributes = np.concatenate([part[2] for part in parts]) if parts else np.empty(0, np.uint64)
             attributes = np.broadcast_to(attributes, (size, width))[kept]
         if kept.all():
@@ -319,14 +315,11 @@ class Featurizer:
         # Always writable arrays: kernels would be compiled again for read-only ones.
         keys = np.require(keys, np.uint64, ("C", "W"))
         batch = Batch(indptr, keys, values, np.full(size, np.nan), np.ones(size))
-        if self._wants("spaces"):
+        if "spaces" in self._columns:
             batch = batch._replace(spaces=np.zeros(len(keys), np.uint64))
         if attributes is not None:
             batch = batch._replace(attributes=np.require(attributes, np.uint64, ("C", "W")))
         return batch
-
-    def _wants(self, column: str) -> bool:
-        return column in self._columns
 
     def _category_keys(self, name: object) -> ColumnKeys:
         found = self._categories.get(name)
@@ -400,15 +393,6 @@ def maps_of(cells: NDArray[Any]) -> list[dict[int, Any]]:
     """Return the rows of a two-dimensional array, not all of whose cells are numbers, as maps from columns' numbers."""
     texts = cells.astype(str) if cells.dtype.kind == "S" else cells
     return [dict(enumerate(row)) for row in texts.tolist()]
-
-
-def joined(parts: Sequence[Batch]) -> Batch:
-    """Return the rows of all parts, one after another."""
-    indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum(dtype=np.int64)
-    columns: dict[str, NDArray[Any]] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in Batch._fields if name != "indptr"
-    }
-    return Batch(indptr, **columns)
 
 
 def _as_values(numbers: NDArray[Any], where: str) -> _Values:

@@ -18,12 +18,12 @@ from stream_apple.config import Config, load
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import users_of
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.errors import ConfigurationError
 from stream_apple.library.cells import MESSAGE, RECORD
 from stream_apple.library.featurizer import Featurizer, are_numbers, array_of, maps_of, refuse_table, rows_of_maps
 from stream_apple.library.kafka_models import read_from_kafka
+from stream_apple.library.online import probabilities_of
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.monomial_views import Monomial
@@ -131,12 +131,7 @@ class LearnedModel:
         """Return the probability of each label: float64[n, 2], of -1 (or 0) and 1; of k classes float64[n, k]."""
         if self.options.loss == "squared":
             raise ValueError(f"expected a model of classes, found one with loss {self.options.loss!r}")
-        scores = self._scored(X, keys)
-        if self.options.classes:
-            return scores.all_probabilities
-        second = np.empty(len(scores.predictions))
-        write_probabilities(scores.predictions, second)
-        return np.column_stack([1.0 - second, second])
+        return probabilities_of(self._scored(X, keys), self.options)
 
     def monomials(self, top: int = 100) -> list[Monomial]:
         """Return the `top` features that matter most, the heaviest first: `pandas.DataFrame` makes a table of them."""

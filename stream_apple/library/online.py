@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.event_time import NO_EPOCH, EpochClock
+from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 
@@ -217,3 +218,12 @@ def _used_rows(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint8
     rows = _as_bytes(array)
     used = np.flatnonzero(rows.any(axis=1)) if rows.size else np.empty(0, np.int64)
     return used, rows[used]
+
+
+def probabilities_of(scores: Scores, options: Options) -> NDArray[np.float64]:
+    """Return the probability of each label of a model of classes: of two float64[n, 2], of k classes float64[n, k]."""
+    if options.classes:
+        return scores.all_probabilities
+    second = np.empty(len(scores.predictions))
+    write_probabilities(scores.predictions, second)
+    return np.column_stack([1.0 - second, second])

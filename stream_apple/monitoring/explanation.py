@@ -99,7 +99,7 @@ def total_of(contributions: Sequence[Contribution]) -> float:
 
 def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explanation]:
     """Return the score of a batch's only row as a sum; with classes, the score of each class, in their order."""
-    places, values, score = learner.active_features(batch, 0)
+    places, values, score = learner.active_features(batch)
     table, options = learner.settled_table(), learner.options
     constant = len(table.slots) - 1
     shared = options.collisions == "share"

@@ -83,7 +83,7 @@ class Application:
                 Route("/metrics", self._scrape),
                 *explain_routes(),
             ],
-            exception_handlers={HTTPException: _as_error},
+            exception_handlers={HTTPException: _as_error, BadRequestError: _as_refusal},
             middleware=[Middleware(Lingering)],
         )
 
@@ -169,11 +169,8 @@ class Application:
 
     async def _model(self, request: Request) -> Response:
         """Tell whether the model is ready, and how it stands in each partition."""
+        self._check_name(request)
         replicas = self._answering.replicas
-        try:
-            self._check_name(request)
-        except BadRequestError as error:
-            return _reply(error.status, {"error": str(error)})
         ready = replicas.ready
         facts = [
             {
@@ -196,10 +193,7 @@ class Application:
 
     async def _metadata(self, request: Request) -> Response:
         """Tell what the model is, as V2 has it; predictions are asked for by V1."""
-        try:
-            self._check_name(request)
-        except BadRequestError as error:
-            return _reply(error.status, {"error": str(error)})
+        self._check_name(request)
         return _reply(
             200,
             {
@@ -250,6 +244,11 @@ async def _as_error(request: Request, error: Exception) -> Response:
         expected = " or ".join(sorted(methods)) if methods != [""] else "another path"
         told = f"expected {expected}, found {request.method} {path!r}; questions are POSTed to {_QUESTIONS}"
     return _reply(error.status_code, {"error": told}, headers=headers)
+
+
+async def _as_refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, BadRequestError)
+    return _reply(error.status, {"error": str(error)})
 
 
 def _scraped(registry: CollectorRegistry, accept: str) -> Response:

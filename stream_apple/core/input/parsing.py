@@ -15,7 +15,8 @@ from stream_apple.core.codec.rejects import Reason, foreign
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError, check_parts, refuse_too_many_parts
 
-_DATETIME = 3  # msgpack.unpackb(timestamp=3) reads a timestamp as an aware datetime
+AS_DATETIME = 3
+"""With timestamp=3 msgpack reads a timestamp as an aware datetime."""
 
 
 class RefusedError(ParseError):
@@ -126,7 +127,7 @@ def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
     parts = Parts()
     try:
         return msgpack.unpackb(
-            value, object_pairs_hook=parts.map, list_hook=parts.list, timestamp=_DATETIME, strict_map_key=False
+            value, object_pairs_hook=parts.map, list_hook=parts.list, timestamp=AS_DATETIME, strict_map_key=False
         )
     except ParseError:
         raise

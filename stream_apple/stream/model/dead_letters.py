@@ -106,6 +106,11 @@ def present_form(headers: list[Header]) -> list[Header]:
     return [*_renamed(headers[: -len(_ADDED)]), *headers[-len(_ADDED) :]]
 
 
+def without_message(headers: list[Header]) -> list[Header]:
+    """Return the headers of a dead letter without the sentence for people, which each version words in its own way."""
+    return [(name, value) for name, value in headers if name != _MESSAGE]
+
+
 def _renamed(headers: Iterable[Header]) -> list[Header]:
     return [
         (RENAMED + name.removeprefix(RESERVED) if name.startswith(RESERVED) else name, value) for name, value in headers

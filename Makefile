@@ -60,6 +60,7 @@ bench: $(VENV)/ready
 	$(BIN)/python tests/bench/recovery.py
 	$(BIN)/python tests/bench/standstill.py
 	$(BIN)/python tests/bench/merging.py --repeats 1
+	$(BIN)/python tests/bench/leading.py
 	for what in record commit memory leader moves fleet; do $(BIN)/python tests/bench/scale.py $$what || exit 1; done
 
 # Runs them with a real broker, and keeps what they show.

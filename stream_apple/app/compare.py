@@ -3,17 +3,19 @@
 It reads what any reader of the topics sees (read_committed).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.log_reader import CommittedReader
 from stream_apple.app.model_factories import settings_of
 from stream_apple.comparing.group_comparison import CompareRequest, ComparisonReport, GroupComparison
-from stream_apple.comparing.sides import SideSource, answers_in, weights_in
+from stream_apple.comparing.pairing import Placed
+from stream_apple.comparing.sides import SideAnswer, SideSource, answers_in, weights_in
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
-from stream_apple.stream.log.ports import LogRange
+from stream_apple.stream.log.ports import Record
 
 
 def compare_groups(
@@ -25,13 +27,14 @@ def compare_groups(
     """
     check_comparable(champion, challenger)
     with ExitStack() as opened:
-        cluster = Cluster(champion.kafka)
+        examples = champion.topics.examples
         sources = [
-            _predictions(opened, champion, cluster, champion.topics.examples),
-            _predictions(opened, challenger, Cluster(challenger.kafka), champion.topics.examples),
+            _source(opened, each, each.topics.predictions, partial(answers_in, examples=examples))
+            for each in (champion, challenger)
         ]
         if request.weighted:
-            sources.append(_weights(opened, champion, cluster))
+            decoder = settings_of(champion).decoder()
+            sources.append(_source(opened, champion, examples, partial(weights_in, decoder=decoder)))
         yield from GroupComparison(sources, request).run(stopping)
 
 
@@ -51,21 +54,12 @@ def check_comparable(champion: Config, challenger: Config) -> None:
             )
 
 
-def _predictions(opened: ExitStack, config: Config, cluster: Cluster, examples: str) -> SideSource:
-    topic = config.topics.predictions
-    reader = _reader(opened, config)
-    return SideSource(topic, reader, _ranges(reader, cluster, topic), lambda records: answers_in(records, examples))
-
-
-def _weights(opened: ExitStack, config: Config, cluster: Cluster) -> SideSource:
-    topic, decoder = config.topics.examples, settings_of(config).decoder()
-    reader = _reader(opened, config)
-    return SideSource(topic, reader, _ranges(reader, cluster, topic), lambda records: weights_in(records, decoder))
-
-
-def _reader(opened: ExitStack, config: Config) -> CommittedReader:
-    return opened.enter_context(closing(CommittedReader(config.kafka, config.worker.group)))
-
-
-def _ranges(reader: CommittedReader, cluster: Cluster, topic: str) -> dict[int, LogRange]:
-    return {number: reader.committed_range(topic, number) for number in range(cluster.partition_count(topic))}
+def _source(
+    opened: ExitStack,
+    config: Config,
+    topic: str,
+    parsed: Callable[[Sequence[Record]], Iterable[Placed[SideAnswer]]],
+) -> SideSource:
+    reader = opened.enter_context(closing(CommittedReader(config.kafka, config.worker.group)))
+    count = Cluster(config.kafka).partition_count(topic)
+    return SideSource(topic, reader, {number: reader.committed_range(topic, number) for number in range(count)}, parsed)

@@ -25,11 +25,11 @@ from stream_apple.monitoring.explanation import Explanation, explain_scores
 from stream_apple.monitoring.inspection import plain
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
+from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.positions.lineage import OffsetMetadata, Origin, origin_of_prediction
 from stream_apple.stream.snapshots.store import Logs, StoredModel
-from stream_apple.stream.verification.output_logs import scan_of
 from stream_apple.stream.verification.replay import Sources
 
 _SCANNED = 50_000  # predictions that are read sooner than the broker would be asked once more where to begin
@@ -70,13 +70,8 @@ def explain_from_kafka(config: Config, partition: int, offset: int) -> Explained
     learn the model again; SnapshotError if a snapshot is damaged; BrokerError if Kafka does not answer.
     """
     with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
-        committed = logs.committed(logs.chosen([partition]))[partition]
-        if committed is None:
-            raise ConfigurationError(
-                f"expected an offset of {config.topics.examples}-{partition} that group {config.worker.group} has "
-                f"committed, found none: no worker has published anything with this configuration"
-            )
-        return explain_prediction(sources, settings_of(config).decoder(), committed, Moment(partition, offset))
+        decoder = settings_of(config).decoder()
+        return explain_prediction(sources, decoder, logs.committed_of(partition), Moment(partition, offset))
 
 
 def explain_prediction(sources: Sources, decoder: Decoder, committed: Committed, moment: Moment) -> ExplainedPrediction:
@@ -134,7 +129,7 @@ def _example(sources: Sources, metadata: OffsetMetadata, committed: Committed, m
         raise ConfigurationError(f"{place}: expected an example that was answered, found it in a gap that was accepted")
     if offset < low:
         raise GapError(f"{place}: expected the example, found offset {low} as the first of the log: it is gone")
-    with closing(scan_of(sources.logs, topic, partition, range(offset, offset + 1), 1)) as scan:
+    with closing(LogScan(sources.logs, topic, partition, range(offset, offset + 1), 1)) as scan:
         record = scan.take()
     if record is None or record.offset() != offset:
         raise ConfigurationError(
@@ -179,7 +174,7 @@ def _published(logs: Logs, topic: str, answer: Origin, fetch_records: int) -> by
     start, stop = low, high
     while stop - start > _SCANNED:
         middle = (start + stop) // 2
-        with closing(scan_of(logs, topic, partition, range(middle, high), 1)) as scan:
+        with closing(LogScan(logs, topic, partition, range(middle, high), 1)) as scan:
             record = scan.take()
         origin = None if record is None else origin_of_prediction(record)
         if origin is None or (origin.topic, origin.partition) != (answer.topic, partition):
@@ -188,7 +183,7 @@ def _published(logs: Logs, topic: str, answer: Origin, fetch_records: int) -> by
             start = middle
         else:
             stop = middle
-    with closing(scan_of(logs, topic, partition, range(start, high), fetch_records)) as scan:
+    with closing(LogScan(logs, topic, partition, range(start, high), fetch_records)) as scan:
         while (record := scan.take()) is not None:
             origin = origin_of_prediction(record)
             if origin == answer:

@@ -1,7 +1,5 @@
 """The composition root of the joiner: every part is made here, once, and handed to the parts that need it."""
 
-from typing import NamedTuple
-
 import structlog
 
 from stream_apple.adapters.http.listener import listen
@@ -21,6 +19,7 @@ from stream_apple.monitoring.join_metrics import JoinMetrics
 from stream_apple.signals import Signals
 from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings, JoinOutputs
 from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.loop.transaction import CommitSettings
 
 _AHEAD_KIB = 4 << 10
@@ -28,13 +27,6 @@ _AHEAD_KIB = 4 << 10
 _ANSWER_S = 3.0
 
 _log = structlog.get_logger()
-
-
-class JoinMonitoring(NamedTuple):
-    """Holds a joiner's metrics, and the state from which its probes are answered."""
-
-    metrics: JoinMetrics
-    health: Health
 
 
 def join_until_stopped(config: Config, signals: Signals) -> int:
@@ -69,7 +61,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
                 CommitSettings(worker.commit_records, worker.commit_interval / 1000),
                 worker.accepted_gaps,
             ),
-            JoinMonitoring(metrics, health),
+            JoinWatchers(metrics, health),
             schemas=schemas,
         )
         run_until_stopped(loop, kafka, config, signals)

@@ -11,7 +11,7 @@ from stream_apple.adapters.serving.questions import Questions
 from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
-from stream_apple.errors import ConfigurationError, InputFileError
+from stream_apple.errors import InputFileError
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.model.instances import BadInstancesError, InstanceReader, score
@@ -27,12 +27,7 @@ def model_at(config: Config, moment: Moment) -> PartitionModel:
     `SnapshotStore.newest` do.
     """
     with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
-        committed = logs.committed(logs.chosen([moment.partition]))[moment.partition]
-        if committed is None:
-            raise ConfigurationError(
-                f"expected an offset of {config.topics.examples}-{moment.partition} that group {config.worker.group} "
-                f"has committed, found none: no worker has published anything with this configuration"
-            )
+        committed = logs.committed_of(moment.partition)
         return rebuild(sources, sources.newest(moment.partition, committed), committed, moment)
 
 
@@ -46,7 +41,7 @@ def scored(config: Config, moment: Moment, lines: Iterable[tuple[int, str]], nam
     model = model_at(config, moment)
     settings = settings_of(config)
     reader = InstanceReader(settings)
-    questions = Questions(_AT_ONCE, mapped=settings.mapping is not None or settings.schemas is not None)
+    questions = Questions(_AT_ONCE, mapped=settings.mapped)
     as_of = as_of_facts(Moment.of(model), model.lineage.model)
     left = ((number, line) for number, line in lines if line.strip())
     while portion := list(islice(left, _AT_ONCE)):

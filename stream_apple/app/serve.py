@@ -53,8 +53,7 @@ def serve(config: Config, signals: Signals) -> int:
             replicas = Replicas(sources, numbers, told.follow, told.max_lag / 1000, metrics)
             metrics.watch(replicas)
             answering = Answering(replicas, reader, model, partition_of)
-            mapped = settings.mapping is not None or settings.schemas is not None
-            questions = Questions(told.max_instances, mapped=mapped)
+            questions = Questions(told.max_instances, mapped=settings.mapped)
             bounds = RequestBounds(told.max_body_bytes)
             application = Application(config.served_as, answering, questions, bounds, metrics)
             server = ServingServer(application.routes())

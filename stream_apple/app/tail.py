@@ -5,7 +5,6 @@ Anyone may write to these topics, so every message is checked: one that is no pr
 
 import base64
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -19,7 +18,7 @@ from stream_apple.app.topic_owner import groups_of_models, other_groups
 from stream_apple.config import Config
 from stream_apple.core.codec.first_bytes import framing
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import LogRange, Record
 from stream_apple.stream.model.dead_letters import dead_letter_origin
 from stream_apple.stream.positions.lineage import is_fingerprint
@@ -33,9 +32,6 @@ _Address = tuple[str, int, int]
 _Stopping = Callable[[], bool]
 
 _TOLD = ("prediction", "probability", "label", "loss", "epoch", "id", "model")
-_FETCH = 1_000
-_FETCH_S = 0.2  # how long Ctrl-C may have to wait
-_PATIENCE_S = 60.0
 _SPARE = 64  # offsets that are allowed for markers of transactions, at first
 _FARTHER = 8  # the factor by which reading begins farther back, if too few messages were found
 _LONGEST_FAULT = 300
@@ -104,10 +100,12 @@ def tail(config: Config, request: TailRequest, stopping: _Stopping = lambda: Fal
         else:
             starts = {place: _start(request.start, place, log) for place, log in ranges.items()}
         reader.begin(starts)
-        while not stopping() and left != 0 and (request.follow or not reader.passed(ends)):
-            found = _parsed(_next(reader, ends, follow=request.follow, stopping=stopping), sources)[:left]
-            left = None if left is None else left - len(found)
+        for records in reader.read_to(None if request.follow else ends, stopping):
+            found = _parsed(records, sources)[:left]
             yield list(map(groups.named, found))
+            left = None if left is None else left - len(found)
+            if left == 0:
+                break
 
 
 class _Groups:
@@ -180,8 +178,8 @@ def _newest(
         starts = {place: max(log.low, log.high - back) for place, log in ranges.items()}
         kept: dict[_TopicPartition, deque[PublishedMessage]] = {place: deque(maxlen=limit) for place in ranges}
         reader.begin(starts)
-        while not stopping() and not reader.passed(ends):
-            for message in _parsed(_next(reader, ends, follow=False, stopping=stopping), sources):
+        for records in reader.read_to(ends, stopping):
+            for message in _parsed(records, sources):
                 if message.place[2] < ends[message.place[:2]]:  # messages that are committed meanwhile come later
                     kept[message.place[:2]].append(message)
         if stopping() or all(len(kept[place]) == limit or starts[place] == ranges[place].low for place in ranges):
@@ -197,25 +195,6 @@ def _dated(messages: Iterable[PublishedMessage]) -> Iterator[tuple[int, Publishe
     for message in messages:
         highest = max(highest, message.timestamp_ms or 0)
         yield highest, message
-
-
-def _next(
-    reader: CommittedReader, ends: Mapping[_TopicPartition, int], *, follow: bool, stopping: _Stopping
-) -> list[tuple[str, Record]]:
-    """Return the next messages; none if `follow` and none has come, at the ends, or if `stopping()`.
-
-    BrokerError if none comes for _PATIENCE_S before the ends.
-    """
-    deadline = time.monotonic() + _PATIENCE_S
-    while not (found := reader.fetch(_FETCH, _FETCH_S)):
-        if follow or stopping() or reader.passed(ends):
-            return []
-        if time.monotonic() > deadline:
-            raise BrokerError(
-                f"expected all that is committed in {', '.join(sorted({topic for topic, _ in ends}))}, found nothing "
-                f"for {_PATIENCE_S:g} s: is the broker gone?"
-            )
-    return found
 
 
 def _parsed(found: list[tuple[str, Record]], sources: Mapping[str, TailSource]) -> list[PublishedMessage]:

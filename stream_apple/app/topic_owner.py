@@ -14,9 +14,8 @@ dead letters name their model. Models and merges of several groups may be in one
 Start-up calls this before a predecessor is fenced. Nothing here may import numpy or numba at the top.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
@@ -24,7 +23,7 @@ from stream_apple.adapters.kafka.log_reader import CommittedReader, KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
-from stream_apple.stream.log.ports import Committed, Record
+from stream_apple.stream.log.ports import Record
 from stream_apple.stream.positions.lineage import Origin, Provenance, noted_model, origin_of_prediction
 
 MOST_GROUPS = 1_000
@@ -32,8 +31,6 @@ MOST_GROUPS = 1_000
 
 _TAILS = (1_000, 10_000, 100_000)
 """How many offsets at each partition's end are read; the next number is taken if they don't show whose the topic is."""
-_FETCH, _FETCH_S = 1_000, 0.2
-_PATIENCE_S = 30.0
 _ASKED_S = 3.0
 
 _TopicPartition = tuple[str, int]
@@ -124,18 +121,22 @@ def _findings(config: Config, cluster: Cluster) -> Iterator[Finding]:
             return
 
 
-def _models_of_the_group(config: Config, cluster: Cluster) -> dict[int, frozenset[str]] | None:
+def _models_of_the_group(config: Config, cluster: Cluster) -> dict[int, list[str]] | None:
     """Return all fingerprints that each partition's model has had; None if the offsets are of another configuration."""
     provenance = Provenance.of(config)
     with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
         noted = logs.committed(range(cluster.topics.get(config.topics.examples, 0)))
     try:
-        return {number: _models(provenance, number, each) for number, each in noted.items() if each is not None}
+        return {
+            number: provenance.fingerprints(number, provenance.read_metadata(number, each).lineage)
+            for number, each in noted.items()
+            if each is not None
+        }
     except ConfigurationError:
         return None
 
 
-def _findings_beside(config: Config, cluster: Cluster, ours: Mapping[int, frozenset[str]]) -> Iterator[Finding]:
+def _findings_beside(config: Config, cluster: Cluster, ours: Mapping[int, list[str]]) -> Iterator[Finding]:
     topics = config.topics
     roles = [_Role("topics.predictions", topics.predictions, _prediction)]
     if not ours:
@@ -154,12 +155,6 @@ def _findings_beside(config: Config, cluster: Cluster, ours: Mapping[int, frozen
             yield Finding("note", f"topic {role.topic}", f"{text}; `stream-apple verify` names them")
         else:
             yield Finding("fault", role.setting, _refusal(config, cluster, role, seen.other, new=not ours))
-
-
-def _models(provenance: Provenance, number: int, committed: Committed) -> frozenset[str]:
-    """Return all fingerprints that the partition's model has had."""
-    lineage = provenance.read_metadata(number, committed).lineage
-    return frozenset(each.model for each in provenance.lineages(number, lineage))
 
 
 def _prediction(record: Record) -> _Message:
@@ -181,7 +176,7 @@ def _look(
     places: list[_TopicPartition],
     role: _Role,
     examples: str,
-    ours: Mapping[int, frozenset[str]],
+    ours: Mapping[int, list[str]],
 ) -> _Seen:
     """Read the ends of the partitions until it is known whose the topic is; BrokerError if nothing comes."""
     other: _Message | None = None
@@ -206,19 +201,11 @@ def _look(
 
 
 def _messages(reader: CommittedReader, ends: Mapping[_TopicPartition, int], role: _Role) -> Iterator[_Message]:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not reader.passed(ends):
-        try:
-            found = reader.fetch(_FETCH, _FETCH_S)
-        except GapError:
-            return  # retention has deleted what was to be read; the next, longer look begins anew
-        for topic, record in found:
-            yield role.read(record)._replace(place=f"{topic}-{record.partition()}@{record.offset()}")
-        if found:
-            deadline = time.monotonic() + _PATIENCE_S
-        elif time.monotonic() > deadline:
-            names = ", ".join(sorted({topic for topic, _ in ends}))
-            raise BrokerError(f"expected all that is committed in {names}, found nothing for {_PATIENCE_S:g} s")
+    # If retention has deleted what was to be read, the next, longer look begins anew.
+    with suppress(GapError):
+        for found in reader.read_to(ends):
+            for topic, record in found:
+                yield role.read(record)._replace(place=f"{topic}-{record.partition()}@{record.offset()}")
 
 
 def _described(message: _Message) -> str:

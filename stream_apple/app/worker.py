@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from functools import partial
-from typing import NamedTuple
 
 import structlog
 
@@ -25,7 +24,6 @@ from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.merge_metrics import MergeMetrics
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.monitoring.name_search import NameSearch, Wanted, find_names
 from stream_apple.monitoring.observer import ObserverThread, WorkerObserver
 from stream_apple.signals import Signals
@@ -34,6 +32,7 @@ from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
+from stream_apple.stream.loop.watchers import LoopHealth, Observer, Watchers
 from stream_apple.stream.merging.merging import MergedPartitions, MergingContext, MergingFactory, no_merging
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.warmup import is_warm, warm_up
@@ -59,7 +58,7 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
         about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000, threads_of(config)
     )
     search = NameSearch(lambda wanted, is_over: names_of(config, decoder, observer.names, wanted, is_over))
-    status = Status(observer, metrics, health, config.redacted(), finder=search)
+    status = Status(observer, metrics, health, config.redacted(), search)
     paths = {**routes(health, metrics.registry), **page_routes(status)}
     with Server(listener, paths) as server, ObserverThread(observer), search:
         _log.info("started", http_port=server.port, config=config.redacted())
@@ -78,8 +77,7 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
             opening.start_fencing()
         health.compiled()
         new_model = model_factory(config.topics.examples, settings, decoder)
-        monitoring = Monitoring(metrics, health, observer)
-        loop, owned = assemble(config, kafka, new_model, monitoring, provenance, settings.schemas)
+        loop, owned = assemble(config, kafka, new_model, metrics, health, observer, provenance, settings.schemas)
         observer.follow(lambda: owned.by_number, metrics.lag_records)
 
         if settings.predictions.schema is not None:
@@ -110,22 +108,17 @@ def about(config: Config) -> dict[str, str]:
     }
 
 
-class Assembly(NamedTuple):
-    """The loop of a worker, not running yet, and the partitions that it will own."""
-
-    loop: Loop
-    owned: OwnedPartitions
-
-
 def assemble(
     config: Config,
     broker: Broker,
     new_model: ModelFactory,
-    monitoring: Monitoring,
+    metrics: Metrics,
+    health: LoopHealth,
+    observer: Observer,
     provenance: Provenance | None = None,
     schemas: Schemas | None = None,
-) -> Assembly:
-    """Make the loop of a worker, and all parts that it needs.
+) -> tuple[Loop, OwnedPartitions]:
+    """Make the loop of a worker, and all parts that it needs; return it, and the partitions that it will own.
 
     provenance  that of `config`; None: it is made here
     schemas     with which `new_model` reads framed records
@@ -133,7 +126,7 @@ def assemble(
     worker = config.worker
     provenance = Provenance.of(config) if provenance is None else provenance
     exceptions = Exceptions.of(config)
-    owned = OwnedPartitions(broker, provenance, new_model, monitoring.metrics, exceptions, schemas=schemas)
+    owned = OwnedPartitions(broker, provenance, new_model, metrics, exceptions, schemas=schemas)
     settings = LoopSettings(
         worker.fetch_records,
         CommitSettings(worker.commit_records, worker.commit_interval / 1000),
@@ -144,11 +137,11 @@ def assemble(
     merging: MergingFactory = no_merging
     if config.merging:
         options = config.learner.options(config.limits.max_features_per_example)
-        recorder = MergeMetrics(monitoring.metrics.registry)
-        monitoring.metrics.watch_merging(recorder.facts)
+        recorder = MergeMetrics(metrics.registry)
+        metrics.watch_merging(recorder.facts)
         context = MergingContext(broker, provenance, options, new_model, recorder, threads=settings.threads)
         merging = partial(MergedPartitions, context)
-    return Assembly(Loop(broker, owned, settings, monitoring, pool, merging=merging), owned)
+    return Loop(broker, owned, settings, Watchers(metrics, health, observer), pool, merging=merging), owned
 
 
 def threads_of(config: Config) -> int:

@@ -1,9 +1,14 @@
-"""Advice that `evaluate` and `produce` print once to standard error, on a file whose times could be used better."""
+"""Advice that `evaluate` and `produce` print once to standard error, on files and options that don't go together."""
 
 import shlex
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stream_apple.cli.output import say
 from stream_apple.config.duration import format_duration, longer_epoch
+from stream_apple.core.batch import space_key
+from stream_apple.core.learner.options import BY_KEY, Options
 from stream_apple.files import TimeLike
 
 
@@ -16,6 +21,28 @@ def tell_of_times(time_like: TimeLike, remedy: str) -> None:
         name = time_like.name
         message = f"stream-apple: {name!r} looks like the time of each example, and is a feature like any other: "
         say(message + remedy.replace("{}", shlex.quote(name)), err=True)
+
+
+def tell_of_absent_namespaces(options: Options, spaces: NDArray[np.uint64]) -> None:
+    """Say on stderr which namespaces of the options no example has: a mistyped name changes nothing.
+
+    spaces  the keys of the features' namespaces, as in `Batch`
+    """
+    there = set(np.unique(spaces).tolist())
+    wanted = {
+        "--personalise": [options.personalise] if options.personalise != BY_KEY else [],
+        "--ngrams": [name for name, size in options.ngrams_of_namespaces()[0].items() if size > 1],
+        "--discretise-namespaces": options.namespaces_to_discretise,
+    }
+    for option, name in ((option, name) for option, names in wanted.items() for name in names):
+        if name and space_key(name) not in there:
+            users = ", and --personalise key --key-field FIELD takes users from a field"
+            say(
+                f"stream-apple: no example has a feature in the namespace {name!r}, so {option} has no effect there: "
+                f"a namespace is a map within the features, or what follows | in Vowpal Wabbit text"
+                f"{users if option == '--personalise' else ''}",
+                err=True,
+            )
 
 
 def tell_of_short_epochs(length_ms: int, examples: int, epochs: int, setting: str) -> None:

@@ -19,10 +19,10 @@ from stream_apple.demo.loop.looks import LOOP_LOOK, loop_summary
 from stream_apple.demo.loop.loop_report import broken_loop_promises
 from stream_apple.demo.loop.loop_session import LoopSession
 from stream_apple.demo.picture import LOOK, summary
-from stream_apple.demo.screen import Appearance, LineScreen, LiveScreen, NullScreen, Screen, SomeView
+from stream_apple.demo.screen import screen_of
 from stream_apple.demo.session import Session
 from stream_apple.demo.state import broken_promises
-from stream_apple.demo.viewer import NullViewer, TerminalViewer, Viewer, has_desktop
+from stream_apple.demo.viewer import Viewer, has_desktop
 from stream_apple.signals import STOPPING, Signals
 
 _EXAMPLES, _REQUESTS = 200_000, 20_000
@@ -71,7 +71,9 @@ def command(examples: int | None, port: int, *, loop: bool, as_json: bool, no_br
     signals = Signals(caught=(*STOPPING, signal.SIGHUP))
     signals.call(lambda: _end(signals))
     console = PrintableConsole(stderr=as_json)
-    viewer = _viewer(as_json=as_json, opens=not no_browser)
+    # The page stays until Enter is pressed, which takes a keyboard.
+    attended = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    viewer = Viewer(opens=attended and not no_browser and has_desktop(), waits=attended)
     try:
         with signals:
             run, count = (_loop, examples or _REQUESTS) if loop else (_once, examples or _EXAMPLES)
@@ -90,7 +92,7 @@ def command(examples: int | None, port: int, *, loop: bool, as_json: bool, no_br
 
 
 def _once(examples: int, port: int, console: Console, viewer: Viewer, *, as_json: bool) -> _Run:
-    with _screen(LOOK, console, as_json=as_json) as screen:
+    with screen_of(console, LOOK, quiet=as_json) as screen:
         report = Session(examples, port, screen, viewer).run()
     return _Run(report.result._asdict(), broken_promises(report), lambda: summary(report))
 
@@ -98,23 +100,9 @@ def _once(examples: int, port: int, console: Console, viewer: Viewer, *, as_json
 def _loop(requests: int, port: int, console: Console, viewer: Viewer, *, as_json: bool) -> _Run:
     with needs_extra("serve"):
         import_module("uvicorn")
-    with _screen(LOOP_LOOK, console, as_json=as_json) as screen:
+    with screen_of(console, LOOP_LOOK, quiet=as_json) as screen:
         report = LoopSession(requests, port, screen, viewer).run()
     return _Run(report.result._asdict(), broken_loop_promises(report), lambda: loop_summary(report))
-
-
-def _screen(look: Appearance[SomeView], console: Console, *, as_json: bool) -> Screen[SomeView]:
-    # The curve is drawn in Braille, which needs UTF-8; other terminals get lines.
-    if console.is_terminal and console.encoding.startswith("utf"):
-        return LiveScreen(console, look)
-    return NullScreen() if as_json else LineScreen(console, look)
-
-
-def _viewer(*, as_json: bool, opens: bool) -> Viewer:
-    # The page stays until Enter is pressed, which takes a keyboard.
-    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return NullViewer()
-    return TerminalViewer(opens=opens and has_desktop())
 
 
 def _end(signals: Signals) -> NoReturn:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from stream_apple.cli.advice import tell_of_short_epochs, tell_of_times
+from stream_apple.cli.advice import tell_of_absent_namespaces, tell_of_short_epochs, tell_of_times
 from stream_apple.cli.help_all import help_all
 from stream_apple.cli.options.example_times import (
     ColumnOptions,
@@ -81,7 +81,13 @@ class _Output(NamedTuple):
 @click.command(name="evaluate", context_settings={"max_content_width": 100})
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @learner_options
-@click.option("--epochs", type=click.IntRange(1), default=6, show_default=True, help="Equally long epochs in the pass.")
+@click.option(
+    "--epochs",
+    type=click.IntRange(1),
+    default=6,
+    show_default=True,
+    help="How many epochs of equal length the pass has.",
+)
 @click.option("--doubling", type=click.IntRange(1), help="Epochs end after DOUBLING * 2^k examples.")
 @click.option(
     "--epoch-length",
@@ -95,13 +101,13 @@ class _Output(NamedTuple):
     default=format_duration(EpochSettings().max_ahead),
     show_default=True,
     metavar="DURATION",
-    help="With --epoch-length: an example whose time is further ahead of those before it is left out.",
+    help="With --epoch-length: leave out examples whose time is further ahead of those before.",
 )
 @click.option(
     "--label-delay",
     callback=duration(least=0),
     metavar="DURATION",
-    help="With --epoch-length: each label is known so long after its example, such as 8h.",
+    help="With --epoch-length: each label is known this long after its example, such as 8h.",
 )
 @click.option(
     "--label-delay-examples",
@@ -118,7 +124,7 @@ class _Output(NamedTuple):
     type=click.FloatRange(0, 1, max_open=True),
     default=0.2,
     show_default=True,
-    help="Share of the examples that is only scored.",
+    help="Share of the examples that are only scored.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the shuffle.")
 @click.option("--no-shuffle", "keep_order", is_flag=True, help="Keep the order of the files.")
@@ -194,6 +200,8 @@ def command(
         batch, schedule, dealt, found = _by_time(whole, timestamps, spans, schedule, sharding)
         if delay.label_delay is not None:
             known = known_after_time(timestamps[dealt.rows], delay.label_delay)
+    if "spaces" in options.wanted_columns():
+        tell_of_absent_namespaces(options, batch.spaces)
     if delay.label_delay_examples is not None:
         known = known_after_examples(len(batch.labels), delay.label_delay_examples)
     if sharding is None:

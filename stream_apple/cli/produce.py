@@ -28,7 +28,7 @@ from stream_apple.cli.options.parameters import gathered
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
-from stream_apple.core.input.timestamps import END_MS
+from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import InputFileError
 from stream_apple.files import EventTimes, TimeLike, TimeSpan
 from stream_apple.files.input_stream import STDIN

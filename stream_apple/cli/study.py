@@ -65,11 +65,8 @@ def _methods(context: click.Context, parameter: click.Parameter, text: str | Non
     return tuple(name for name in METHODS if name in names)
 
 
-def _numbers(bounds: NumberBounds) -> Callable[[click.Context, click.Parameter, str], tuple[float, ...]]:
-    def convert(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[float, ...]:
-        return _within(text, bounds)
-
-    return convert
+def _alphas(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[float, ...]:
+    return _within(text, ALPHA)
 
 
 def _within(text: str, bounds: NumberBounds) -> tuple[float, ...]:
@@ -122,7 +119,7 @@ _EPILOG = "\b\n" + "\n".join(
     help="Learning rates to choose from.",
 )  # fmt: skip
 @click.option(
-    "--alphas", callback=_numbers(ALPHA), default=",".join(f"{alpha:g}" for alpha in ALPHAS), show_default=True,
+    "--alphas", callback=_alphas, default=",".join(f"{alpha:g}" for alpha in ALPHAS), show_default=True,
     metavar="NUMBERS", help="Exponents of methods that grow.",
 )  # fmt: skip
 @click.option(

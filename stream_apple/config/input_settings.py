@@ -9,7 +9,8 @@ from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping, zon
 from stream_apple.errors import ConfigurationError
 
 
-def _listed(value: object) -> object:
+def listed(value: object) -> object:
+    """Return a list, or a text of parts with commas between, as a tuple; anything else as it is."""
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
     return tuple(value) if isinstance(value, list) else value
@@ -42,7 +43,7 @@ FieldPath = Annotated[str, _text(r"^[^\x00-\x1f]{0,200}$", f"{_A_FIELD}, or noth
 FeaturesPath = Annotated[str, _text(r"^[^\x00-\x1f]{1,200}$", f"{_A_FIELD}, or '*'")]
 FieldPaths = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[^\x00-\x1f]{1,200}$")], ...],
-    BeforeValidator(_listed),
+    BeforeValidator(listed),
     Field(json_schema_extra={"expected": _FIELDS}),
 ]
 LabelMap = Annotated[dict[str, Number], BeforeValidator(_pairs), Field(json_schema_extra={"expected": _LABELS})]
@@ -53,44 +54,45 @@ ZoneName = Annotated[
 
 
 class InputSettings(Section):
-    """Which fields of a record are what. Without any of these settings a record is a message as `docs/wire-format.md`
-    has it; with any of them, all that is said below about fields that become features holds.
+    """Which field of a record is the label, the id and so on, and what becomes of the others. If none of these settings
+    is set, a record is a message as in `docs/wire-format.md`; if any is, all that follows about features holds.
     """
 
     label: FieldPath = OWN_MESSAGE.label
-    """The field that holds the label: a number, or true or false (1 and 0), or a text that spells one of these; null
-    and absent: the example is scored, not learned. Fields within others have paths: `user.clicked`."""
+    """The field that holds the label: a number, true or false (1 and 0), or a text that spells one of these. If it is
+    null or absent, the example is scored, and not learned. A field within another one has a path: `user.clicked`."""
     label_map: LabelMap = Field(default_factory=dict)
-    """Which number each label is that is no number, as in `{ yes = 1, no = 0 }`. A label that is not in it makes a dead
-    letter."""
+    """The numbers of labels that are no numbers, as in `{ yes = 1, no = 0 }`. A record whose label is not in it is a
+    dead letter."""
     weight: FieldPath = OWN_MESSAGE.weight
-    """The field that holds the importance weight; 1 where it is absent."""
+    """The field that holds the importance weight. Where it is absent, the weight is 1."""
     id: FieldPath = OWN_MESSAGE.id
-    """The field that comes back in the prediction: text, an integer or bytes."""
+    """The field whose value comes back in the prediction: text, an integer or bytes."""
     timestamp: FieldPath = OWN_MESSAGE.timestamp
-    """The field that holds the event time: milliseconds or seconds since 1970, or ISO 8601. A record without that field
-    is a dead letter. Where this setting is empty, the record's own timestamp counts."""
+    """The field that holds the event time: seconds or milliseconds since 1970, or ISO 8601. A record without it is a
+    dead letter. Empty: Kafka's timestamp of the record counts."""
     features: FeaturesPath = OWN_MESSAGE.features
-    """The field whose map holds the features; `*`: every field that has no role here is a feature. Numbers are numbers;
-    texts, true and false are categories; null, NaN and an empty text are absent. A map is a namespace, at any depth; a
-    list of texts is a set of categories, a list of numbers a namespace with the features 0, 1, 2 and so on."""
+    """The field whose map holds the features. `*`: every field that has no role here is a feature. Numbers stay
+    numbers; texts, true and false become categories; null, NaN and an empty text mean that the feature is absent. A map
+    is a namespace, at any depth. A list of texts is a set of categories; a list of numbers is a namespace with the
+    features 0, 1, 2 and so on."""
     separator: Separator = OWN_MESSAGE.separator
-    """What stands between the names of a path. A field `user.zip` and the field `zip` of a map `user` are the same
+    """The text between the names of a path. A field `user.zip` and the field `zip` of a map `user` are the same
     feature."""
     ignore: FieldPaths = ()
-    """Fields that are no features, by their path below `features`, or by a pattern: `debug.*`."""
+    """The fields that are no features, by their path below `features`, or by a pattern: `debug.*`."""
     categories: FieldPaths = ()
-    """Fields whose numbers are categories, such as codes and identifiers."""
+    """The fields whose numbers are categories, such as codes and identifiers."""
     numbers: FieldPaths = ()
-    """Fields whose texts spell numbers, and whose true and false are 1 and 0."""
+    """The fields whose texts spell numbers, and whose true and false are the numbers 1 and 0."""
     times: FieldPaths = ()
-    """Fields that hold a time, in the forms of `timestamp`: they become the categories hour, weekday and month."""
+    """The fields that hold a time, in the forms of `timestamp`. Each becomes the categories hour, weekday and month."""
     time_zone: ZoneName = OWN_MESSAGE.time_zone
-    """The zone of the hours, weekdays and months of `times`."""
+    """The time zone of the hours, weekdays and months of `times`."""
     unreadable: Literal["refuse", "leave_out"] = OWN_MESSAGE.unreadable
-    """What becomes of a feature that can't be read (a list of maps, infinity, a text among `numbers` that spells none):
-    `refuse` makes a dead letter of its record; `leave_out` learns from the others, and counts it in
-    `stream_apple_features_left_out_total`."""
+    """What happens to a record with a feature that can't be read (a list of maps, infinity, a text among `numbers` that
+    spells none). `refuse`: it is a dead letter. `leave_out`: its other features are learned, and
+    `stream_apple_features_left_out_total` counts it."""
 
     @model_validator(mode="after")
     def _have_one_role_each(self) -> Self:

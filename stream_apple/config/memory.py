@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from stream_apple.config.schema import LimitSettings
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import ConfigurationError
 
@@ -22,6 +23,8 @@ BATCH_BYTES = 2 << 20
 # where it stands for several.
 _LEARNED, _LEAST_FEATURE = 6, 2
 _FEATURE, _COLUMN, _NGRAM = 12, 8, 24
+_CONTRIBUTION = 5 / 8
+"""Share of a model that the leader of a merge holds of each: its snapshot, of half a table, and a decoded block."""
 _AROUND_BYTES = 65_536  # a record's key and headers, and its batch
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -55,14 +58,7 @@ class Queues(NamedTuple):
     read: int = 48 << 20
 
 
-class RecordLimits(NamedTuple):
-    """The largest record that a worker learns: bytes of its value, and features."""
-
-    max_record_bytes: int = 1_000_000
-    max_features: int = 4_096
-
-
-def queue_bytes(options: Options, limits: RecordLimits, threads: int, queues: Queues) -> int:
+def queue_bytes(options: Options, limits: LimitSettings, threads: int, queues: Queues) -> int:
     """Return the most bytes that records take between the brokers and the models, and answers on their way back.
 
     If producers compress, the client keeps answers uncompressed, which may be many times as much.
@@ -81,10 +77,10 @@ def worker_bytes(options: Options, partitions: int, queued: int, merged: int = 0
     """Return the bytes of a worker that owns so many partitions, and one more model, the copy for a snapshot.
 
     queued  as of `queue_bytes`
-    merged  how many partitions' models are merged: the owner of partition 0 holds all of them at once, and the result
+    merged  how many models are merged: the owner of partition 0 holds them all, compressed, and what they become
     """
-    models = partitions + 1 + (merged + 2 if merged else 0)
-    return PROCESS_BYTES + queued + models * options.model_bytes()
+    models = partitions + 1 + (2 + merged * _CONTRIBUTION if merged else 0)
+    return PROCESS_BYTES + queued + int(models * options.model_bytes())
 
 
 def check_models_fit(options: Options, models: int, limit: MemoryLimit | None = None) -> None:

@@ -33,19 +33,20 @@ _IDENTITY = {"topics.examples", "worker.from_model", *(f"input.{name}" for name 
 _PAGE = """\
 # Configuration
 
-What can be set, to what, and what it does. This page is made from the code by `make docs`: change it there.
+Every setting: its type, default and bounds, and what it does. `make docs` makes this page from the code.
 
-Every setting has a default, and the defaults run against a broker on localhost. A setting comes from, the first wins:
+Every setting has a default, and the defaults work with a broker on localhost. Its value comes from the first of these
+that has one:
 
 1. an environment variable `STREAM_APPLE_<SECTION>__<KEY>`, with two underscores, such as `{variable}`;
 2. the TOML file that `--config` names.
 
-In either place a value `file:/path` is read from that file, a regular one, without one newline at its end: this is the
-way for mounted secrets. Passwords and keys come from such a file or from the environment; written into the TOML file,
-they are refused ([security](security.md)). In the environment, lists are separated by commas. Unknown settings are
+In either place `file:/path` stands for the content of that file, a regular one, without one newline at its end. Use
+this for mounted secrets: passwords and keys must come from such a file or from the environment, and are refused in the
+TOML file itself ([security](security.md)). In the environment, lists are separated by commas. Unknown settings are
 refused, and so is every other variable that begins with `STREAM_APPLE_`, in capitals or not; the message names the
-nearest known one. A configuration that is refused ends every command with exit code 78 and a line for each fault: what
-was expected, what was found, and where it was written.
+nearest known one. Every command refuses a configuration with faults: it ends with exit code 78 and prints a line for
+each fault, with what was expected, what was found, and where it was written.
 
 A duration is text with units, the largest first: `"250ms"`, `"5m"`, `"1h30m"`, `"14d"`. `stream-apple check` compares
 the configuration with the cluster.
@@ -54,60 +55,61 @@ the configuration with the cluster.
 {example}```
 
 **Part of the model**: a model made with one value can't be continued with another. To change such a setting, begin a
-new `worker.group` ([operations](operations.md#changing-the-configuration)). The others can be changed by a restart.
+new `worker.group` ([operations](operations.md#changing-the-configuration)). To change one of the others, restart the
+workers.
 
-**Expert settings** stand apart at the end of their section: few need them.
+**Expert settings** stand apart at the end of their section, as few users need them.
 
 {sections}
 ## kafka
 
-Every property of librdkafka is passed through to the clients under its own name, such as
-`"security.protocol" = "SASL_SSL"`. One that only a consumer or only a producer has goes to that client alone. In a
-variable's name, dots are underscores: `STREAM_APPLE_KAFKA__SASL_PASSWORD` is `sasl.password`. Callbacks can't be set
-from text. Without any setting: `{bootstrap}`.
+Every property of librdkafka is passed to the clients under its own name, such as `"security.protocol" = "SASL_SSL"`; a
+property that only consumers or only producers have goes to that client alone. In the name of a variable, dots are
+underscores: `STREAM_APPLE_KAFKA__SASL_PASSWORD` sets `sasl.password`. Callbacks can't be set from text. The default is
+`{bootstrap}`.
 
-These are refused, since the worker sets them itself, or a promise rests on the value they have:
+These properties are refused, because the worker sets them itself, or because what it promises depends on their value:
 
 | property | why it is refused |
 |---|---|
 {owned}
 
-These have a default of the worker's own, which a setting of yours replaces. They decide about speed and memory, not
-about results:
+For these the worker has defaults of its own, which you can replace. They change speed and memory, not results:
 
 | property | consumer | producer | why |
 |---|---|---|---|
 | `batch.num.messages` | | 10000 | a batch of predictions is small |
 | `check.crcs` | true | | a flipped bit would be learned |
 | `compression.type` | | lz4 | |
-| `fetch.max.bytes` | 2097152 | | an answer is kept whole; counted, for each broker, in the formula for memory |
+| `fetch.max.bytes` | 2097152 | | the client keeps whole answers; counted for each broker in the formula for memory |
 | `fetch.queue.backoff.ms` | 20 | | librdkafka's default leaves a drained queue empty for up to a second |
-| `fetch.wait.max.ms` | 100 | | so long a partition that is given back may wait for others |
+| `fetch.wait.max.ms` | 100 | | a partition that is taken up again may wait this long for others |
 | `linger.ms` | | 20 | |
 | `max.partition.fetch.bytes` | 1048576 | | |
-| `message.max.bytes` | | 134217728 | the broker judges compressed batches; a dead letter must not fail before |
-| `metadata.recovery.strategy` | none | none | else an outage loses the producer its coordinator; not of readers |
-| `queue.buffering.max.kbytes` | | 32768 | a message at least; in the formula for [memory](operations.md#sizing) |
+| `message.max.bytes` | | 134217728 | the client counts uncompressed bytes, the broker compressed |
+| `metadata.recovery.strategy` | none | none | else an outage loses the producer its coordinator; readers differ |
+| `queue.buffering.max.kbytes` | | 32768 | at least one message; in the formula for [memory](operations.md#sizing) |
 | `queue.buffering.max.messages` | | 100000 | |
 | `queued.max.messages.kbytes` | 16384 | | counted in the formula for memory |
 | `queued.min.messages` | 20000 | | |
 | `reconnect.backoff.max.ms` | 2000 | 2000 | |
-| `session.timeout.ms` | 45000 | | after so long without a sign of life, others have the worker's partitions |
-| `transaction.timeout.ms` | | 45000 | when a dead worker's partitions move on, its transaction has been aborted |
+| `session.timeout.ms` | 45000 | | after this long without a sign of life, other workers get the partitions |
+| `transaction.timeout.ms` | | 45000 | a dead worker's transaction is aborted by the time its partitions move on |
 
-What can't work together is refused at the start, before a predecessor is fenced: `linger.ms` has to be below
-`message.timeout.ms` (else `transaction.timeout.ms`), `heartbeat.interval.ms` below `session.timeout.ms`,
-`transaction.timeout.ms` above `worker.commit_interval`, and `message.max.bytes` and `queue.buffering.max.kbytes` must
-have room for the largest message that `limits` allow. Whether the brokers accept `session.timeout.ms` and
-`transaction.timeout.ms` is compared by `stream-apple check`, if it may read the brokers' settings (DESCRIBE_CONFIGS on
-the cluster), and by a worker that was refused: it ends with 78 and the bound, and has read nothing.
+A worker refuses values that can't work together at its start, before it fences a predecessor: `linger.ms` must be below
+`message.timeout.ms` (or, if that is not set, `transaction.timeout.ms`), `heartbeat.interval.ms` below
+`session.timeout.ms`, `transaction.timeout.ms` above `worker.commit_interval`, and `message.max.bytes` and
+`queue.buffering.max.kbytes` must have room for the largest message that `limits` allow. The brokers have bounds for
+`session.timeout.ms` and `transaction.timeout.ms`. `stream-apple check` compares them, if it may read the brokers'
+settings (DESCRIBE_CONFIGS on the cluster). A worker that the brokers refuse has read nothing, and ends with exit code
+78 and the bound.
 
 ## registry
 
-The schema registry, for records that are framed by its schemas: Avro, Protocol Buffers and JSON Schema
+The schema registry, for records that name one of its schemas: Avro, Protocol Buffers and JSON Schema
 ([wire format](wire-format.md#records-with-a-schema)). Every property of confluent-kafka's registry client is passed
-through under its own name; `url` must be among them. Without this section there is no registry. That there is one is
-part of the model; what its properties are is not. The libraries come with the extra `registry`, which the image has.
+to it under its own name; `url` is required. Without this section there is no registry. Whether there is one is part
+of the model, its properties are not. The libraries come with the extra `registry`, which the image has.
 
 ```toml
 [registry]
@@ -118,19 +120,19 @@ url = "https://registry:8081"
 
 | property | what it is |
 |---|---|
-| `url` | addresses, separated by commas: the next one is asked where one fails |
+| `url` | addresses, separated by commas; if one fails, the next one is asked |
 | `basic.auth.user.info` | `user:password` |
 | `bearer.auth.credentials.source` and others that begin with `bearer.auth.` | tokens, fixed or of an OAuth server |
 | `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password` | TLS |
-| `proxy`, `timeout`, `max.retries`, `cache.capacity` | by default 10 s and no retries: the worker itself asks again |
+| `proxy`, `timeout`, `max.retries`, `cache.capacity` | by default 10 s, no retries: the worker itself asks again |
 
 ## Other variables of the environment
 
 | variable | what it does |
 |---|---|
-| `NUMBA_CACHE_DIR` | where compiled kernels are kept, else beside the package; see [security](security.md#code) |
-| `NUMBA_CPU_NAME` | the type of processor that kernels are for, `generic` for all; else that of the machine |
-| `NUMBA_CPU_FEATURES` | instructions besides; set it to nothing to use what `stream-apple compile --target` made |
+| `NUMBA_CACHE_DIR` | the folder of compiled kernels, by default beside the package; see [security](security.md#code) |
+| `NUMBA_CPU_NAME` | the type of processor that kernels are compiled for, by default the machine's; `generic` for all |
+| `NUMBA_CPU_FEATURES` | further instructions; set it to nothing to use what `stream-apple compile --target` made |
 """
 
 
@@ -167,7 +169,7 @@ def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
         )
     head = "| key | type | default | unit | bounds | part of the model | since | what it does |\n" + "|---" * 8 + "|\n"
     expert = f"\n### Expert settings of {name}\n\n{head}{''.join(rows[True])}" if rows[True] else ""
-    return f"## {name}\n\n{model.__doc__}\n\n{head}{''.join(rows[False])}{expert}"
+    return f"## {name}\n\n{inspect.getdoc(model)}\n\n{head}{''.join(rows[False])}{expert}"
 
 
 def _docstrings(owner: type) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from stream_apple.config.duration import DAY, FOREVER, HOUR, MINUTE, SECOND, Duration, Patience, format_duration
-from stream_apple.config.input_settings import FieldPath, InputSettings, LabelMap
+from stream_apple.config.input_settings import FieldPath, InputSettings, LabelMap, listed
 from stream_apple.config.learner_settings import LearnerSettings, field_of
 from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, RegistryProperties
 from stream_apple.config.secrets import shown
@@ -21,12 +21,6 @@ from stream_apple.core.learner.options import DECLARED, IntegerBounds, mergeable
 def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:
     pairs = (name.split("@") for name in names)
     return frozenset((int(partition), int(offset)) for partition, offset in pairs)
-
-
-def _names_of_gaps(value: object) -> object:
-    if isinstance(value, str):
-        value = [name.strip() for name in value.split(",") if name.strip()]
-    return tuple(value) if isinstance(value, list) else value
 
 
 # Kafka makes directories of topics' names, and writes these four itself.
@@ -72,12 +66,12 @@ ModelName = Annotated[
 ]
 GapNames = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
-    BeforeValidator(_names_of_gaps),
+    BeforeValidator(listed),
     Field(json_schema_extra={"expected": "gaps as partition@first-missing-offset, such as '3@12345'"}),
 ]
 SkipNames = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
-    BeforeValidator(_names_of_gaps),
+    BeforeValidator(listed),
     Field(json_schema_extra={"expected": "records as partition@offset, such as '3@12345'"}),
 ]
 FileName = Annotated[
@@ -104,16 +98,16 @@ class TopicSettings(Section):
     """The four topics, partition p of each belonging to partition p of `examples`, and a fifth for merging."""
 
     examples: TopicName = "examples"
-    """Where examples are read from. Its name is part of every model's identity."""
+    """The topic from which examples are read. Its name is part of every model's identity."""
     predictions: TopicName = "predictions"
-    """Where predictions go: as many partitions as the examples topic."""
+    """The topic to which predictions are written. It has as many partitions as the examples topic."""
     dead_letters: TopicName = "dead-letters"
-    """Where records go that can't be used, with the reason in their headers."""
+    """The topic to which records that can't be used are written, with the reason in their headers."""
     models: TopicName = "models"
-    """Where snapshots of the models are kept: compacted, as many partitions as the examples topic."""
+    """The compacted topic that keeps snapshots of the models. It has as many partitions as the examples topic."""
     merges: TopicName = "merges"
-    """Where merged models are kept, and which partition went on with which: one partition, records for as long as those
-    of `examples`. It is there, and is looked at, only where `merge.mode` says so."""
+    """The topic that keeps merged models, and records which partition went on with which. It has one partition, and
+    keeps records as long as `examples` does. Only `merge.mode = "average"` needs it."""
 
     def names(self, *, merging: bool) -> list[str]:
         """Return the names of the topics that are used."""
@@ -136,42 +130,44 @@ class WorkerSettings(Section):
     """One process of the consumer group."""
 
     group: Identifier = "stream-apple"
-    """The consumer group, `group.id`: its workers share the partitions. Another group is another set of models."""
+    """The consumer group (`group.id`), whose workers share the partitions. Another group has models of its own."""
     id: WorkerName = ""
-    """This worker's name in the group, the same after every restart and different for every worker:
-    `group.instance.id` and `transactional.id` derive from it. Nothing for an automatic one: the machine's name and the
-    lowest number that no worker of the group has on this machine, `host-0` first, so that a restart has the same again.
-    Set it where machines of one group share a name, or change theirs, as containers do. Of two processes with one id on
-    a machine the second is refused; on different machines it takes over, and ends the first."""
+    """This worker's name in the group, different for every worker and the same after every restart: `group.instance.id`
+    and `transactional.id` derive from it. Empty: the machine's name and the lowest number that no other worker of the
+    group has on this machine, such as `host-0`, which a restart gets again. Set it where machines of one group share a
+    name, or change theirs, as containers do. Of two processes with one id, on one machine the second is refused; on
+    different machines the second takes over and ends the first."""
     commit_interval: Duration = Field(default=500, ge=10, le=30 * SECOND)
-    """A transaction is committed when it has been open for so long: readers wait until then for its predictions."""
+    """How long a transaction stays open before it is committed. Readers see its predictions only then; a shorter
+    interval costs more commits."""
     commit_records: Integer = Field(
         default=50_000, ge=1, le=10_000_000, json_schema_extra={"unit": "records", "expert": True}
     )
-    """A transaction also ends after this many predictions and dead letters."""
+    """A transaction is also committed after this many predictions and dead letters."""
     snapshot_interval: Duration = Field(default=5 * MINUTE, ge=SECOND, le=DAY)
-    """The longest time between two snapshots of a model that learns: a crash costs the replay of so long.
-    A tenth of it is enough after the end of an epoch."""
+    """The longest time between two snapshots of a model that learns. After a crash, as much of the log is replayed.
+    Once an epoch has ended, a tenth of this time is enough."""
     fetch_records: Integer = Field(
         default=1_000, ge=1, le=100_000, json_schema_extra={"unit": "records", "expert": True}
     )
-    """Most records that the loop takes from Kafka's client at once. Results do not depend on it."""
+    """The most records that the loop takes from Kafka's client at once. Results do not depend on it."""
     threads: Integer = Field(default=0, ge=0, le=256)
-    """Threads that learn, each a partition at a time; 0 for as many as the process has cores, by its cgroup's limit.
-    Results do not depend on it."""
+    """How many threads learn, each on one partition at a time. 0: as many as the process has cores, by the limit of its
+    cgroup. Results do not depend on it."""
     on_stop: Literal["stay", "leave"] = "stay"
-    """After SIGTERM, `stay` keeps the partitions for this worker's restart; `leave` hands them to others at once."""
+    """What happens to this worker's partitions after SIGTERM: `stay` keeps them for its restart; `leave` hands them to
+    others at once."""
     accept_gap: GapNames = ()
-    """Gaps in the input that this group's models may leave out, by name. The error of exit code 70 has the name."""
+    """The gaps in the input that this group's models may leave out. The error of exit code 70 names the gap."""
 
     skip: SkipNames = ()
-    """Records that this group's models leave out, by name, each until it is answered: for one that ends the worker. It
-    becomes a dead letter with the reason `skipped`, neither decoded nor learned."""
+    """The records that this group's models leave out, because each would end the worker. Such a record becomes a dead
+    letter with the reason `skipped`, and is neither decoded nor learned. Its name may go once it is answered."""
     from_model: FileName = ""
-    """A model file that every partition's model starts from, instead of from nothing: of `inspect --save`, or of
-    `merge`, with the same `[learner]`. For a new group that is to predict well from its first record on. What the file
-    holds is part of the model, whatever its name: keep it, unchanged, where all workers and commands find it, for as
-    long as the group lives. See `docs/merging-models.md`."""
+    """The model file, of `inspect --save` or `merge` and with the same `[learner]`, from which every partition's model
+    starts. Empty: models start from nothing. Set it for a new group that must predict well from its first record on.
+    Its content, not its name, is part of the model: as long as the group lives, keep it unchanged where all workers and
+    commands find it. See `docs/merging-models.md`."""
 
     def named(self, name: str) -> Self:
         """Return these settings with `name` as the id."""
@@ -202,35 +198,38 @@ class EpochSettings(Section):
     """Spans of event time after which the model grows."""
 
     length: Duration = Field(default=HOUR, ge=EPOCH_LENGTH.low, le=EPOCH_LENGTH.high)
-    """The span of event time after which the model grows. Event time is the records' timestamps."""
+    """How much event time passes before the model grows again. Event time is the records' timestamps."""
     max_ahead: Duration = Field(default=7 * DAY, ge=MAX_AHEAD.low, le=MAX_AHEAD.high)
-    """How far clocks may differ. A timestamp further past the highest one of its partition so far is a dead letter,
-    unless more than three in a row agree; many can put the clock right, ahead or back: see `docs/wire-format.md`."""
+    """How far a timestamp may lie ahead of the highest one of its partition so far. A record further ahead is a dead
+    letter, unless more than three in a row agree; many that agree can put the clock right, ahead or back: see
+    `docs/wire-format.md`."""
 
 
 class MergingSettings(Section):
-    """How the models of all partitions become one model now and then."""
+    """Whether, and when, the models of all partitions become one."""
 
     mode: Literal["off", "average"] = "off"
-    """`off`: each partition has a model of its own, which has learned its records alone. `average`: at the end of each
-    round all partitions' models are merged, each weight by how much it has learned, and all go on with what comes of
-    it; while they wait for it, no record of theirs is answered. For a stream that is spread over partitions by chance,
-    where each sees too little: four partitions of one planted stream lost .463 in a pass, instead of .557 alone and
-    .442 as one. Not where each partition is a world of its own. Setting it, or changing `every` or `parents`, needs a
-    new `worker.group`; it needs the topic `topics.merges`."""
+    """Whether partitions share one model. `off`: each partition has its own, which has learned its records alone.
+    `average`: at the end of each round the models of all partitions are averaged, each weight by how much it has
+    learned, and all go on with the result; while partitions wait for it, they answer no record. Use it if records are
+    spread over partitions by chance, and each partition sees too few: the loss of four partitions of one planted stream
+    was .463 in a pass, .557 if each learned alone, and .442 in a single partition. Don't use it if each partition is a
+    world of its own. To set it, or to change `every` or `parents`, begin a new `worker.group`; it needs the topic
+    `topics.merges`."""
     every: Integer = Field(default=1, ge=1, le=1_000_000, json_schema_extra={"unit": "epochs"})
-    """Epochs of a round. Each costs a partition two snapshots written and one read, and a wait."""
+    """How many epochs a round has. At its end each partition writes two snapshots, reads one, and waits."""
     parents: Literal["votes", "union"] = "votes"
-    """Which of the monomials that partitions have chosen as parents since the last merge become parents of all:
-    `votes`, as many as one partition chooses, those first that most have chosen; `union`, all of them, as in the paper,
-    for as many features an example more."""
+    """Which monomials become parents of all, of those that partitions have chosen since the last merge. `votes`: as
+    many as one partition chooses, and first those that most have chosen. `union`: all of them, as in the paper;
+    examples then have as many more features."""
     patience: Patience = Field(default=10 * SECOND, ge=SECOND // 10)
-    """So long the worker that merges waits for further contributions after the first; who comes later is left out of
-    that merge, and goes on with both its own and what the others have. Partitions without records are not waited for.
-    `forever` waits for every partition: then what is learned depends on the records alone, and a partition without
+    """How long the worker that merges waits, after the first contribution, for others. A partition that comes later is
+    left out of that merge, and merges its own model with the result. Partitions without records are not waited for.
+    `forever`: it waits for every partition; then what is learned depends on the records alone, but a partition without
     records stops all others."""
     max_hold: Duration = Field(default=MINUTE, ge=SECOND, le=HOUR)
-    """After so long without a merged model a partition goes on alone. At least `patience`; with `forever`, never."""
+    """How long a partition waits for the merged model before it goes on alone. At least `patience`; if that is
+    `forever`, it never does."""
 
     @model_validator(mode="after")
     def _is_patient_enough(self) -> Self:
@@ -255,55 +254,55 @@ LabelOrNone = Annotated[
 
 
 class JoinSettings(Section):
-    """What `stream-apple join` makes examples of: impressions, and the outcomes that come later.
+    """How `stream-apple join` makes examples of impressions, and of the outcomes that come later.
 
-    Its process is otherwise as `[worker]` says, but for the group.
+    For all but the group its process follows `[worker]`.
     """
 
     impressions: TopicName = "impressions"
-    """Where impressions are read from: examples with an `id`, and without a label, in the shape that `[input]` says. As
-    many partitions as `topics.examples`."""
+    """The topic from which impressions are read: examples with an `id` and without a label, in the shape that `[input]`
+    describes. It has as many partitions as `topics.examples`."""
     outcomes: TopicName = "outcomes"
-    """Where outcomes are read from: maps with the `id` of an impression, a `label` and perhaps a `weight`, in the
-    partition of the impression's number. The joiner writes its heartbeats there, too."""
+    """The topic from which outcomes are read: maps with the `id` of an impression, a `label` and perhaps a `weight`, in
+    the partition that has the impression's number. The joiner also writes its heartbeats there."""
     dead_letters: TopicName = "join-dead-letters"
-    """Where records of both go that can't be used, with the reason in their headers."""
+    """The topic to which impressions and outcomes that can't be used are written, with the reason in their headers."""
     group: Identifier = "stream-apple-join"
-    """The consumer group: its joiners share the partitions. Another group joins everything anew."""
+    """The consumer group, whose joiners share the partitions. Another group joins everything anew."""
     wait: Duration = Field(default=HOUR, ge=SECOND, le=30 * DAY)
-    """So long after an impression its outcomes count. Every example comes so much later than its impression, and the
-    outcomes of so long are in memory. Both topics must keep records for longer."""
+    """How long after an impression its outcomes count. Every example is delayed by this time, for which outcomes are
+    kept in memory. Both topics must keep records for longer."""
     tolerance: Duration = Field(default=MINUTE, ge=1, le=DAY)
-    """How far the clocks of producers may lie apart, and how late a record may reach its topic: an impression is joined
-    when its `wait` and this have gone by."""
+    """How far the clocks of producers may differ, and how late a record may reach its topic. An impression is joined
+    when `wait` and this have passed."""
     default_label: LabelOrNone = None
-    """The label of an impression without an outcome, such as -1 where outcomes are clicks. `none`: it makes no example,
+    """The label of an impression without an outcome, such as -1 if outcomes are clicks. `none`: it becomes no example,
     unless it has a label of its own."""
     several: Literal["first", "last", "sum", "max"] = "last"
-    """Which of several outcomes of one impression counts, by their times: label and weight of the `first` or the
-    `last`, or of that with the largest label; or the `sum` of the labels, with the weight of the last."""
+    """Which outcome counts if an impression has several: the `first` or the `last` by their times, or the one with the
+    largest label (`max`), each with its weight. `sum`: the label is the sum of all, the weight that of the last."""
     emit: Literal["when_due", "on_outcome"] = "when_due"
-    """When an impression with an outcome becomes an example. `when_due`: after `wait`, as all others, in their order.
-    `on_outcome`: as soon as its outcome is there, which biases what is learned
-    ([what that costs](late-labels.md#positives-at-once)); needs `several` to be `first`."""
+    """When an impression that has an outcome becomes an example. `when_due`: after `wait`, in order with all others.
+    `on_outcome`: as soon as its outcome is there, which biases what is learned ([what that
+    costs](late-labels.md#positives-at-once)); it needs `several = "first"`."""
     max_impressions: Integer = Field(default=200_000, ge=1, le=1_000_000_000, json_schema_extra={"unit": "impressions"})
-    """Impressions of a partition that `on_outcome` has in memory, some 900 bytes each and the record. Of more, the
-    outcomes are seen when there is room; none is forgotten."""
+    """How many impressions of a partition `on_outcome` keeps in memory, each some 900 bytes and its record. If more are
+    waiting, their outcomes are seen when there is room; none is forgotten."""
     max_outcomes: Integer = Field(default=2_000_000, ge=1, le=1_000_000_000, json_schema_extra={"unit": "outcomes"})
-    """Outcomes of a partition that are held in memory, some 250 bytes each. If the `wait` has more, the partition
+    """How many outcomes of a partition are kept in memory, some 250 bytes each. If `wait` has more, the partition
     stands still, and says so; none is forgotten."""
 
     outcome_id: FieldPath = ""
-    """The field of an outcome that holds the id of its impression; nothing: that of `input.id`."""
+    """The field of an outcome that holds the id of its impression. Empty: the one that `input.id` names."""
     outcome_label: FieldPath = ""
-    """The field of an outcome that holds the label; nothing: that of `input.label`."""
+    """The field of an outcome that holds the label. Empty: the one that `input.label` names."""
     outcome_label_map: LabelMap = Field(default_factory=dict)
-    """Which number each label of an outcome is that is no number, as in `{ click = 1, skip = -1 }`; empty: those of
+    """The numbers of outcomes' labels that are no numbers, as in `{ click = 1, skip = -1 }`. Empty: those of
     `input.label_map`."""
     outcome_weight: FieldPath = ""
-    """The field of an outcome that holds the weight; nothing: that of `input.weight`."""
+    """The field of an outcome that holds the weight. Empty: the one that `input.weight` names."""
     outcome_timestamp: FieldPath = ""
-    """The field of an outcome that holds its time, in the forms of `input.timestamp`; nothing: its record's timestamp
+    """The field of an outcome that holds its time, in the forms of `input.timestamp`. Empty: its record's timestamp
     counts. The time of an impression is that of `input.timestamp`."""
 
     @property
@@ -313,13 +312,14 @@ class JoinSettings(Section):
 
 
 class HttpSettings(Section):
-    """Where metrics, health and the status page are served."""
+    """Where a worker offers its metrics, health and status page over HTTP."""
 
     host: HostName = "0.0.0.0"  # noqa: S104  Prometheus and the kubelet come from outside the pod
-    """The address to listen on; `::` is all addresses of IPv6 and IPv4."""
+    """The address on which the worker listens. `::` is all addresses of IPv6 and IPv4."""
     port: Integer = Field(default=9400, ge=0, le=LARGEST_PORT)
-    """The port to listen on; 0 is any free one. If none is set, the first free one of the hundred from 9400 on, so that
-    several workers of a machine need no settings; one that is set is taken or refused. The event `started` names it."""
+    """The port on which the worker listens; the event `started` names it. If this is not set, it is the first free one
+    from 9400 to 9499, so that several workers on a machine need no settings. A port that is set must be free, or the
+    worker ends. 0: any free one."""
 
     @property
     def ports(self) -> range:
@@ -339,26 +339,27 @@ def _local_address(host: str, port: int) -> str:
 
 
 class ServeSettings(Section):
-    """Replicas of the models that answer over HTTP: what `stream-apple serve` does. Workers look at none of it."""
+    """How `stream-apple serve` answers over HTTP, by replicas of the models. Workers use none of these settings."""
 
     name: ModelName = ""
-    """The name of the model in addresses, `/v1/models/NAME:predict`; nothing for `worker.group`. With a name, another
-    group can take over and nobody who asks has to know: see `docs/comparing-models.md`."""
+    """The name of the model in addresses, `/v1/models/NAME:predict`. Empty: `worker.group`. With a name of its own the
+    model can come from another group, and clients need not know: see `docs/comparing-models.md`."""
     follow: Literal["log", "snapshots"] = Field(default="log")
-    """`log`: a replica learns each example as soon as the group has committed its prediction, and is behind by about
-    `worker.commit_interval`. `snapshots`: it takes over the group's snapshots, and costs next to nothing, but is behind
-    by up to `worker.snapshot_interval`."""
+    """How a replica keeps up. `log`: it learns each example as soon as the group has committed its prediction, and is
+    behind by about `worker.commit_interval`. `snapshots`: it loads the group's snapshots, which costs next to nothing,
+    but it is behind by up to `worker.snapshot_interval`."""
     host: HostName = Field(default="0.0.0.0")  # noqa: S104  clients are elsewhere
-    """The address to listen on; `::` is all addresses of IPv6 and IPv4."""
+    """The address on which the server listens. `::` is all addresses of IPv6 and IPv4."""
     port: Integer = Field(default=8080, ge=0, le=LARGEST_PORT)
-    """The port to listen on; 0 is any free one, which the event `serving` names."""
+    """The port on which the server listens. 0: any free one, which the event `serving` names."""
     max_body_bytes: Integer = Field(default=4_000_000, ge=1_000, le=1_000_000_000, json_schema_extra={"unit": "bytes"})
-    """The largest body of a request; a larger one is answered with status 413."""
+    """The largest body of a request. A larger one is answered with status 413."""
     max_instances: Integer = Field(default=1_000, ge=1, le=100_000, json_schema_extra={"unit": "instances"})
-    """Most instances of a request; more are answered with status 413. They are scored in one go, and others wait."""
+    """The most instances of a request. More are answered with status 413. All instances of a request are scored in one
+    go, and other requests wait."""
     max_lag: Duration = Field(default=10 * SECOND, ge=SECOND // 10, le=DAY)
-    """A replica is ready while there is nothing that the group has committed longer ago and the replica has not
-    learned."""
+    """How far a replica may be behind and still be ready: it is not if the group committed something longer ago that
+    the replica has not learned."""
 
     def address(self, port: int | None = None) -> str:
         """Return the address for clients on this machine; `port` is what 0 has become."""
@@ -369,12 +370,12 @@ class OutputSettings(Section):
     """What a prediction tells, and in which format."""
 
     format: Literal["msgpack", "json", "avro"] = "msgpack"
-    """The format of predictions: `msgpack`; `json`, for sinks and SQL engines; `avro` in Confluent's framing, which
-    needs the section `registry`: there its schema is registered as that of `topics.predictions`."""
+    """The format of predictions: `msgpack`; `json`, for sinks and SQL engines; `avro` in Confluent's framing. `avro`
+    needs the section `registry`, where its schema is registered as that of `topics.predictions`."""
     probabilities: Literal["classes", "one", "all"] = "one"
-    """`one`: a prediction has `probability`, that of label 1 (logistic loss) or of the class that it names (softmax).
-    `all`: with softmax, `probabilities` besides, those of all classes in the order of their labels. `classes`: with
-    softmax alone, as before there was this setting; a model of then goes on with it."""
+    """Which probabilities a prediction has. `one`: that of label 1 (logistic loss) or of the predicted class (softmax),
+    as `probability`. `all`: with softmax also those of all classes, in the order of their labels, as `probabilities`.
+    `classes`: `probability`, with softmax only, as before this setting existed; models of that time go on with it."""
 
     def told(self, loss: str) -> Literal["none", "one", "all"]:
         """Return which probabilities predictions of models with this loss have."""
@@ -393,22 +394,24 @@ class LimitSettings(Section):
     """What one example, and a run of bad ones, may cost."""
 
     max_features: Integer = Field(default=4096, ge=1, le=65536, json_schema_extra={"unit": "features"})
-    """Features that an example may have as it arrives, without n-grams; more make it a dead letter."""
+    """The most features of an example as it arrives, without n-grams. An example with more is a dead letter."""
     max_features_per_example: Integer = field_of(DECLARED["max_features_per_example"])
-    """Features of an example after expansion, which stops there. At least `max_features`; with `learner.ngrams`, as
-    many times that as the longest n-gram has features."""
+    """The most features of an example with products and n-grams; expansion stops there. At least `max_features`; with
+    `learner.ngrams` at least that times the number of features in the longest n-gram."""
     max_record_bytes: Integer = Field(default=1_000_000, ge=1, le=100_000_000, json_schema_extra={"unit": "bytes"})
-    """The largest value of a record; a larger one is a dead letter. The bounds of all outputs follow from it."""
+    """The largest value of a record. A record with a larger one is a dead letter. The bounds of all outputs follow from
+    it."""
     max_weight: Number = Field(default=1e6, gt=0, le=1e12)
-    """The largest importance weight of an example; a larger one makes it a dead letter."""
+    """The largest importance weight of an example. An example with a larger one is a dead letter."""
     min_label: Number = Field(default=-1e9, ge=-1e18, le=1e18)
-    """The smallest label; a smaller one makes a dead letter. Below `max_label`."""
+    """The smallest label, below `max_label`. An example with a smaller one is a dead letter."""
     max_label: Number = Field(default=1e9, ge=-1e18, le=1e18)
-    """The largest label; a larger one makes a dead letter."""
+    """The largest label. An example with a larger one is a dead letter."""
     max_reject_share: Number = Field(default=0.5, gt=0, le=1)
-    """The worker stops with exit code 71 when more of a partition's last 10,000 records than this are dead letters."""
+    """The largest share of dead letters among a partition's last 10,000 records. Above it the worker stops with exit
+    code 71."""
     max_consecutive_rejects: Integer = Field(default=1000, ge=1, json_schema_extra={"unit": "records"})
-    """The worker stops with exit code 71 when more records of a partition than this, in a row, are dead letters."""
+    """The most dead letters of a partition in a row. After more the worker stops with exit code 71."""
 
     @model_validator(mode="after")
     def _are_consistent(self) -> Self:

@@ -3,9 +3,11 @@
 Shared by the wire format (`codec`), which fills them, and the learner (`learner`), which reads them.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 TOO_LARGE = np.float32(2.0**60)
@@ -73,6 +75,31 @@ class Batch(NamedTuple):
             self.users[rows] if len(self.users) else self.users,
             self.roles[places] if len(self.roles) else self.roles,
         )
+
+
+def joined(parts: Sequence[Batch]) -> Batch:
+    """Return the rows of all parts, at least one, one after another; where only some parts have roles, others get 0."""
+    spans = [(part, slice(int(part.indptr[0]), int(part.indptr[-1]))) for part in parts]
+    with_roles = any(len(part.roles) for part in parts)
+    columns: dict[str, NDArray[Any]] = {
+        name: np.concatenate([getattr(part, name)[own] for part, own in spans])
+        for name in ("keys", "values", "spaces", "attributes")
+    }
+    columns |= {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "weights", "users")
+    }
+    if with_roles:
+        given = (
+            part.roles[own] if len(part.roles) else np.zeros(own.stop - own.start, np.uint8) for part, own in spans
+        )
+        columns["roles"] = np.concatenate(list(given))
+    indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum(dtype=np.int64)
+    return Batch(indptr, **columns)
+
+
+def space_key(name: str) -> int:
+    """Return the key of a namespace, as in `Batch.spaces`; "" is the name of features without a namespace."""
+    return xxhash.xxh64_intdigest(name.encode()) if name else 0
 
 
 class Limits(NamedTuple):

@@ -14,7 +14,7 @@ rival. When the rival has a majority of so many records, the two change places:
 
 A record does not wait for that. A record behind the clock is at most late. A record far ahead is refused while no more
 than LONE that agree have come, so that a wrong date is noticed; more of them are a stream, and learned. A timestamp
-that is not above 0 and before LATEST_MS is always refused.
+that is not above 0 and before END_MS is always refused.
 
 An epoch ends when the clock passes a boundary by a step, never because the clocks have changed places: so two producers
 that disagree can't end epoch after epoch. It does end if the clock is put ahead twice without a step between.
@@ -26,13 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel
+from stream_apple.core.latest_time import END_MS
 
 LONE = 3
 """How many agreeing records that are far ahead of the clock are refused before those that follow are learned."""
 VOTES_AHEAD = 100
 VOTES_BEHIND = 1000
-LATEST_MS = 253_402_300_800_000
-"""The year 10000: timestamps from here on are microseconds, nanoseconds, or no time at all."""
 NO_EPOCH = -1
 """Stands in place of the epoch of a record that is refused."""
 
@@ -128,7 +127,7 @@ def _advance(
     for row in range(len(timestamps)):
         timestamp = timestamps[row]
         # Kafka's clients can't send a timestamp of 0: they replace it by the time of day.
-        if timestamp <= 0 or timestamp >= LATEST_MS:
+        if timestamp <= 0 or timestamp >= END_MS:
             epochs[row] = NO_EPOCH
             continue
         if clock < 0:

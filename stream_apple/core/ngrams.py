@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import Batch
+from stream_apple.core.batch import Batch, space_key
 from stream_apple.core.jit import kernel, routine
 from stream_apple.core.splitmix64 import GOLDEN, finalize
 
@@ -44,18 +43,14 @@ class NgramSizes(NamedTuple):
 
 def ngram_sizes(by_namespace: Mapping[str, int], others: int) -> NgramSizes:
     """Return the sizes by the keys of namespaces, given by name; "" is the name of features without a namespace."""
-    spaces = [_space_key(name) for name in by_namespace]
+    spaces = [space_key(name) for name in by_namespace]
     return NgramSizes(np.array(spaces, np.uint64), np.array(list(by_namespace.values()), np.int64), others)
 
 
 def size_of(sizes: NgramSizes, namespace: str) -> int:
     """Return the size of the longest n-gram in the namespace of this name."""
-    found = np.flatnonzero(sizes.spaces == np.uint64(_space_key(namespace)))
+    found = np.flatnonzero(sizes.spaces == np.uint64(space_key(namespace)))
     return int(sizes.sizes[found[0]]) if len(found) else int(sizes.others)
-
-
-def _space_key(name: str) -> int:
-    return xxhash.xxh64_intdigest(name.encode()) if name else 0
 
 
 @routine

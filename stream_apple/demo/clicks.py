@@ -35,6 +35,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "weekday": ("mon", "tue", "wed", "thu", "fri", "sat", "sun"),
 }
 """Field -> its values. An example has one feature of each field, such as `country=de`."""
+_NAMES = {field: [f"{field}={value}" for value in values] for field, values in FIELDS.items()}
 _DRAWN = ("country", "device", "visitor", "page", "ad", "browser")
 _HOURS_FROM_UTC = np.array((1, 5, 9, -6, -3, 0))
 
@@ -104,6 +105,12 @@ class Impressions(NamedTuple):
     log_odds: NDArray[np.float64]
     clicked: NDArray[np.bool_]
 
+    def examples(self) -> Iterator[Example]:
+        """Yield an example without a time for each impression, in order; label 1 is a click, 0 is none."""
+        columns = [[_NAMES[field][index] for index in self.choices[field].tolist()] for field in FIELDS]
+        for label, *features in zip(self.clicked.astype(float).tolist(), *columns, strict=True):
+            yield Example(label, 1.0, None, dict.fromkeys(features, 1.0))
+
 
 def impressions(timestamps_ms: NDArray[np.int64], rng: np.random.Generator) -> Impressions:
     """Return one impression at each of these times, int64[n] in milliseconds since 1970."""
@@ -125,12 +132,9 @@ def impressions(timestamps_ms: NDArray[np.int64], rng: np.random.Generator) -> I
 def clicks(count: int, seed: int, start_ms: int, length_ms: int) -> Iterator[Example]:
     """Yield `count` examples, evenly spaced over [start_ms, start_ms + length_ms); label 1 is a click, 0 is none."""
     rng = np.random.default_rng(seed)
-    names = {field: [f"{field}={value}" for value in values] for field, values in FIELDS.items()}
     for first in range(0, count, _CHUNK):
         numbers = np.arange(first, min(first + _CHUNK, count))
         timestamps_ms = start_ms + numbers * length_ms // count
         chunk = impressions(timestamps_ms, rng)
-        columns = [[names[field][index] for index in chunk.choices[field].tolist()] for field in FIELDS]
-        labels = chunk.clicked.astype(float).tolist()
-        for label, timestamp_ms, *features in zip(labels, timestamps_ms.tolist(), *columns, strict=True):
-            yield Example(label, 1.0, None, dict.fromkeys(features, 1.0), timestamp_ms)
+        for example, timestamp_ms in zip(chunk.examples(), timestamps_ms.tolist(), strict=True):
+            yield example._replace(timestamp_ms=timestamp_ms)

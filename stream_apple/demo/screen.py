@@ -1,9 +1,9 @@
 """Two ways of showing a run: a picture that is painted anew, and lines for where there is no terminal."""
 
 import time
-from collections.abc import Callable
-from types import TracebackType
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -30,7 +30,6 @@ class Watchable(Protocol):
 
 
 SomeView = TypeVar("SomeView", bound=Watchable)
-SomeView_contra = TypeVar("SomeView_contra", bound=Watchable, contravariant=True)
 
 
 class Appearance(NamedTuple, Generic[SomeView]):
@@ -44,26 +43,28 @@ class Appearance(NamedTuple, Generic[SomeView]):
     line: Callable[[SomeView], str]
 
 
-class Screen(Protocol[SomeView_contra]):
-    """A context that shows how a run stands."""
+@contextmanager
+def screen_of(console: Console, look: Appearance[SomeView], *, quiet: bool) -> Iterator[Callable[[SomeView], None]]:
+    """Give the function that shows how a run stands, which may be called as often as there is news.
 
-    def show(self, view: SomeView_contra) -> None:
-        """Show how the run stands now; may be called as often as there is news."""
+    quiet  show nothing where there is no terminal
+    """
+    # The curve is drawn in Braille, which needs UTF-8; other terminals get lines.
+    if console.is_terminal and console.encoding.startswith("utf"):
+        with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+            yield _Picture(live, look).show
+    elif quiet:
+        yield lambda _view: None
+    else:
+        yield _Lines(console, look).show
 
-    def __enter__(self) -> Self:
-        """Start to draw the screen."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class LiveScreen(Generic[SomeView]):
+class _Picture(Generic[SomeView]):
     """A picture of at most 24 lines in a terminal, painted anew as the run goes on."""
 
-    def __init__(self, console: Console, look: Appearance[SomeView]) -> None:
+    def __init__(self, live: Live, look: Appearance[SomeView]) -> None:
         self._look = look
-        self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+        self._live = live
         self._doing = ""
         self._due = 0.0
 
@@ -75,17 +76,8 @@ class LiveScreen(Generic[SomeView]):
         self._doing, self._due = view.doing, now + _PICTURE_SECONDS
         self._live.update(self._look.picture(view, min(self._live.console.width, _WIDEST)), refresh=True)
 
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
-
-
-class LineScreen(Generic[SomeView]):
+class _Lines(Generic[SomeView]):
     """Writes a line a second, and one for each new thing that is done."""
 
     def __init__(self, console: Console, look: Appearance[SomeView]) -> None:
@@ -112,22 +104,3 @@ class LineScreen(Generic[SomeView]):
 
     def _write(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, highlight=False, markup=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close nothing, because nothing is open."""
-
-
-class NullScreen:
-    """Shows nothing, for whoever wants the result only."""
-
-    def show(self, view: Watchable) -> None:
-        """Ignore the state: there is no terminal to show it on."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close nothing, because nothing is open."""

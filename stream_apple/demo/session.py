@@ -8,6 +8,7 @@ Examples are sent at a steady pace, slower than the worker could go, so that the
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from stream_apple.demo.predictions import PredictionReader
 from stream_apple.demo.rate import Rate
 from stream_apple.demo.readiness import wait_until_ready
 from stream_apple.demo.scrape import Scraper
-from stream_apple.demo.screen import Screen
 from stream_apple.demo.state import CurvePoint, DemoReport, DemoResult, View
 from stream_apple.demo.viewer import Viewer
 
@@ -40,11 +40,11 @@ class Session:
     """One run of the demo; use once.
 
     port    of the worker's HTTP server, 0 for any
-    screen  is shown how the run stands
+    screen  shows how the run stands
     viewer  is shown the status page, and says when the worker may end
     """
 
-    def __init__(self, examples: int, port: int, screen: Screen[View], viewer: Viewer) -> None:
+    def __init__(self, examples: int, port: int, screen: Callable[[View], None], viewer: Viewer) -> None:
         self._port = port
         self._screen = screen
         self._viewer = viewer
@@ -97,7 +97,7 @@ class Session:
 
     def _show(self, **changes: Any) -> None:  # noqa: ANN401  fields of View
         self._view = self._view._replace(**changes)
-        self._screen.show(self._view)
+        self._screen(self._view)
 
     def _learn(self, bootstrap: str, worker: Child, scraper: Scraper, reader: PredictionReader) -> None:
         """Send everything and watch, until all is answered and accounted for, or nothing more comes."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from stream_apple.config.duration import DAY
 from stream_apple.core.codec.example import Example
-from stream_apple.demo.clicks import FIELDS, impressions
+from stream_apple.demo.clicks import impressions
 
 _CHUNK = 256  # drawn at once: at a hundred examples a second, their hours are seconds old
 
@@ -36,14 +36,10 @@ def traffic(seed: int, day_ms: int, broken: float, clock: Callable[[], int] = no
     broken  share of examples that no worker can use, from 0 to 1
     """
     rng = np.random.default_rng(seed)
-    names = {field: [f"{field}={value}" for value in values] for field, values in FIELDS.items()}
     broken_examples = cycle(BROKEN)
     while True:
         lived_ms = clock() * DAY // day_ms
         chunk = impressions(np.full(_CHUNK, lived_ms, np.int64), rng)
-        columns = [[names[field][index] for index in chunk.choices[field].tolist()] for field in FIELDS]
         usable = (rng.random(_CHUNK) >= broken).tolist()
-        labels = chunk.clicked.astype(float).tolist()
-        for good, label, *features in zip(usable, labels, *columns, strict=True):
-            example = Example(label, 1.0, None, dict.fromkeys(features, 1.0)) if good else next(broken_examples)
-            yield example._replace(timestamp_ms=clock())
+        for good, example in zip(usable, chunk.examples(), strict=True):
+            yield (example if good else next(broken_examples))._replace(timestamp_ms=clock())

@@ -4,48 +4,30 @@ import os
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping
-from typing import Protocol, TextIO
+from typing import TextIO
 
 
-class Viewer(Protocol):
-    """Stands for the person who looks at the status page, if there is one."""
-
-    def show_page(self, address: str) -> None:
-        """Show the page, which is there from now on."""
-        ...
-
-    def wait_for_exit(self, tell: Callable[[str], None]) -> None:
-        """Return when the worker may end, everything being learned; `tell` shows what is waited for."""
-        ...
-
-
-class NullViewer:
-    """Stands for no viewer, as the output goes to a file or to another program."""
-
-    def show_page(self, address: str) -> None:
-        """Do nothing: there is nobody to show the page to."""
-
-    def wait_for_exit(self, tell: Callable[[str], None]) -> None:
-        """Return at once: there is nobody to wait for."""
-
-
-class TerminalViewer:
-    """Someone at a terminal.
+class Viewer:
+    """The person who looks at the status page, if there is one.
 
     opens  whether to open the page in the desktop's browser
+    waits  whether someone is at the terminal, who can end the wait; else the output goes to a file, or to a program
     """
 
-    def __init__(self, *, opens: bool, keyboard: TextIO = sys.stdin) -> None:
+    def __init__(self, *, opens: bool, waits: bool, keyboard: TextIO = sys.stdin) -> None:
         self._opens = opens
+        self._waits = waits
         self._keyboard = keyboard
 
     def show_page(self, address: str) -> None:
-        """Open the page, if there is a browser to open it with."""
+        """Open the page, which is there from now on, if there is a browser to open it with."""
         if self._opens:
             webbrowser.open_new_tab(address)
 
     def wait_for_exit(self, tell: Callable[[str], None]) -> None:
-        """Wait for Enter, Ctrl-C or the terminal's end."""
+        """Wait for Enter, Ctrl-C or the terminal's end; `tell` shows what is waited for."""
+        if not self._waits:
+            return
         try:
             tell("all learned; the status page stays until you press Enter")
             self._keyboard.readline()

@@ -154,6 +154,9 @@ def _value(name: str, value: object) -> float:
     # true is 1, false is 0, and a category 1, as in the stream
     if isinstance(value, str):
         return 1.0
-    if not isinstance(value, float | int) or not are_values([value]):
+    if not isinstance(value, float | int):
+        others = "a section `input` reads null, lists and deeper maps, too"
+        raise ParseError(f"a number, true, false or a text as value of feature {name!r} ({others})", value)
+    if not are_values([value]):
         refuse_value(name, value)
     return float(value)

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 import msgpack
 
 from stream_apple.core.codec.example import Example
-from stream_apple.core.input.parsing import Parts
+from stream_apple.core.input.parsing import AS_DATETIME, Parts
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError
 from stream_apple.errors import InputFileError
 from stream_apple.files.field_mapping import ExampleReader
 
 _MAX_MESSAGE_BYTES = 64 << 20
-_DATETIME = 3  # Unpacker(timestamp=3) reads a timestamp as an aware datetime
 
 
 class _Counted:
@@ -36,7 +35,7 @@ def examples(stream: io.BufferedReader, name: str, read: ExampleReader) -> Itera
         counted,
         object_pairs_hook=parts.map,
         list_hook=parts.list,
-        timestamp=_DATETIME,
+        timestamp=AS_DATETIME,
         max_buffer_size=_MAX_MESSAGE_BYTES,
         max_array_len=MOST_PARTS,
         max_map_len=MOST_PARTS,

@@ -5,7 +5,9 @@ The rules are those of the section `input` (`core/input/record_mapper.py`) or th
 """
 
 import math
+import reprlib
 from collections.abc import Callable, Mapping
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple, NoReturn
 
@@ -18,6 +20,8 @@ from stream_apple.core.codec.feature_names import Names
 _MOST_REMEMBERED = 1 << 18  # texts of one column whose keys are kept: a column of identifiers has ever more
 ABSENT = 0
 """The key of a cell that its row does not have."""
+TIMES = date | time | timedelta | np.datetime64 | np.timedelta64
+"""The types of times, of Python, pandas and NumPy; NumPy takes its spans of time for integers."""
 
 
 class CellRules(NamedTuple):
@@ -62,6 +66,8 @@ def is_missing(value: object) -> bool:
         return True
     if isinstance(value, float | np.floating):
         return math.isnan(value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
     return type(value).__name__ in {"NAType", "NaTType"}
 
 
@@ -120,7 +126,9 @@ def number_of(value: Any, where: str) -> np.float32:  # noqa: ANN401  any number
 def refuse_number(value: object, where: str) -> NoReturn:
     """Raise UnreadableCellError for a number that can't be the value of a feature."""
     found = value.item() if isinstance(value, np.generic) else value
-    raise UnreadableCellError(f"{where}: expected a finite number below 2^60 (1.15e18) in size, found {found!r}")
+    raise UnreadableCellError(
+        f"{where}: expected a finite number below 2^60 (1.15e18) in size, found {reprlib.repr(found)}"
+    )
 
 
 def refuse_time(where: str, found: object) -> NoReturn:

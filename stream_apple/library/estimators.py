@@ -4,7 +4,7 @@
 `example_sets.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -22,13 +22,20 @@ from sklearn.utils.validation import (
 )
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
-from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options import CLASSES, Options
 from stream_apple.library.example_sets import as_set
-from stream_apple.library.featurizer import Featurizer, featurizer_of_rows
-from stream_apple.library.online import OnlineLearner
+from stream_apple.library.featurizer import (
+    Featurizer,
+    are_numbers,
+    array_of,
+    featurizer_of_rows,
+    maps_of,
+    rows_of_maps,
+)
+from stream_apple.library.online import OnlineLearner, probabilities_of
 from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.library.targets import checked_classes, checked_labels, checked_weights, classes_in
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.monomial_views import Monomial
 
@@ -79,13 +86,13 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return heaviest(self._online.learner, self._featurizer.memory.names, top)
 
     def explain(self, X: Any) -> list[Contribution]:  # noqa: ANN401, N803  scikit-learn's
-        """Return what each feature adds to the score of the only row of X; they sum to the score.
+        """Return what each feature adds to the score of the only row of X, or of a map; they sum to the score.
 
         With more than two classes the score is that of the most probable class: the logarithm of its probability, less
         the mean of these logarithms. ValueError unless X has one row.
         """
         check_is_fitted(self)
-        batch = self._rows(X, self._featurizer, reset=False)
+        batch = self._rows([X] if isinstance(X, Mapping) else X, self._featurizer, reset=False)
         if len(batch.labels) != 1:
             raise ValueError(f"X: expected one row, found {len(batch.labels)}")
         with self._online.lock:
@@ -100,14 +107,32 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def __sklearn_is_fitted__(self) -> bool:
         return "_online" in vars(self)
 
-    def _begin(self, options: Options) -> None:
-        """Begin again with a new learner."""
-        self._online = OnlineLearner(options, whole_number(self, "epoch_examples"))
+    def _begin(self, X: Any, y: NDArray[Any], options: Options) -> Batch:  # noqa: ANN401, N803  scikit-learn's
+        """Begin again with a new learner; return its first rows, X, of which y are the labels."""
+        featurizer = featurizer_of_rows(options)
+        batch = self._rows(X, featurizer, reset=True)
+        check_consistent_length(batch.labels, y)
+        self._featurizer, self._online = featurizer, OnlineLearner(options, whole_number(self, "epoch_examples"))
+        return batch
+
+    def _go_on(self, X: Any, y: NDArray[Any]) -> Batch:  # noqa: ANN401, N803  scikit-learn's
+        """Return X, of which y are the labels, as further rows."""
+        batch = self._rows(X, self._featurizer, reset=False)
+        check_consistent_length(batch.labels, y)
+        return batch
+
+    def _target(self, y: Any) -> NDArray[Any]:  # noqa: ANN401
+        """Return the labels as a column; ValueError if there are none."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
+        labels: NDArray[Any] = column_or_1d(_as_array(y), warn=True)
+        return labels
 
     def _rows(self, X: Any, featurizer: Featurizer, *, reset: bool) -> Batch:  # noqa: ANN401, N803  scikit-learn's
         """Return X as rows of a batch; sets or checks `n_features_in_` and `feature_names_in_`."""
-        if isinstance(X, Sequence) and not isinstance(X, str) and len(X) and isinstance(X[0], Mapping):
-            return featurizer.maps(X)
+        maps = rows_of_maps(X)
+        if maps is not None:
+            return featurizer.maps(maps)
         if sparse.issparse(X):
             rows = validate_data(
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan", dtype=_FLOATS
@@ -118,13 +143,11 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             validate_data(self, X, reset=reset, skip_check_array=True)
             _check_some(frame.shape)
             return featurizer.frame(frame)
-        cells = np.asarray(X) if isinstance(X, list | tuple) else X
-        if isinstance(cells, np.ndarray) and cells.dtype.kind in "OUS" and cells.ndim == 2 and not _are_numbers(cells):
+        cells = array_of(X) if isinstance(X, list | tuple) else X
+        if isinstance(cells, np.ndarray) and not are_numbers(cells) and cells.ndim == 2:
             validate_data(self, cells, reset=reset, skip_check_array=True)
             _check_some(cells.shape)
-            if cells.dtype.kind == "S":
-                cells = cells.astype(str)
-            return featurizer.maps([dict(enumerate(row)) for row in cells.tolist()])
+            return featurizer.maps(maps_of(cells))
         cells = validate_data(self, X, reset=reset, ensure_all_finite="allow-nan", dtype=_FLOATS)
         return featurizer.array(cells)
 
@@ -137,6 +160,8 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         weights = _weights(sample_weight, labels)
         if sample_weight is not None and not weights.any():
             raise ValueError("sample_weight: expected an example of a weight above 0, found that all weights are zero")
+        if not isinstance(self.shuffle, bool | np.bool_):
+            raise ValueError(f"shuffle: expected True or False, found {self.shuffle!r}")  # noqa: TRY004  a parameter
         batch = batch._replace(labels=labels, weights=weights)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(1 << 31))
         number, passes = 0, 1
@@ -186,11 +211,8 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
         y = self._checked(y)
         options, classes = self._options(np.unique(y))
-        featurizer = featurizer_of_rows(options)
-        batch = self._rows(X, featurizer, reset=True)
-        check_consistent_length(batch.labels, y)
-        self.classes_, self._featurizer = classes, featurizer
-        self._begin(options)
+        batch = self._begin(X, y, options)
+        self.classes_ = classes
         self._learn_set(batch, self._labels(y), sample_weight)
         return self
 
@@ -203,20 +225,16 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     ) -> Self:
         """Learn further examples, in their order. The first call needs `classes`, all that there will be."""
         y = self._checked(y)
-        first = not self.__sklearn_is_fitted__()
-        if first:
+        if not self.__sklearn_is_fitted__():
             if classes is None:
                 raise ValueError("classes: expected all classes at the first call of partial_fit, found None")
-            options, known = self._options(np.unique(np.asarray(classes)))
-            featurizer = featurizer_of_rows(options)
-            batch = self._rows(X, featurizer, reset=True)
-            self.classes_, self._featurizer = known, featurizer
-            self._begin(options)
+            options, known = self._options(_unique(classes))
+            batch = self._begin(X, y, options)
+            self.classes_ = known
         else:
-            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            if classes is not None and not np.array_equal(_unique(classes), self.classes_):
                 raise ValueError(f"classes: expected those of the first call, {self.classes_}, found {classes}")
-            batch = self._rows(X, self._featurizer, reset=False)
-        check_consistent_length(batch.labels, y)
+            batch = self._go_on(X, y)
         self._learn_rows(batch, self._labels(y), sample_weight)
         return self
 
@@ -230,12 +248,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803  scikit-learn's
         """Return the probability of each class, float64[n, k], in the order of `classes_`."""
-        scores = self._scored(X)
-        if self._online.options.classes:
-            return scores.all_probabilities
-        second = np.empty(len(scores.predictions))
-        write_probabilities(scores.predictions, second)
-        return np.column_stack([1.0 - second, second])
+        return probabilities_of(self._scored(X), self._online.options)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: ANN401, N803  scikit-learn's
         """Return the most probable class of each row."""
@@ -247,9 +260,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         return found
 
     def _checked(self, y: Any) -> NDArray[Any]:  # noqa: ANN401
-        if y is None:
-            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
-        labels: NDArray[Any] = column_or_1d(_as_array(y), warn=True)
+        labels: NDArray[Any] = classes_in(self._target(y))
         check_classification_targets(labels)
         return labels
 
@@ -258,6 +269,8 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         if len(classes) < 2:
             found = f"one class: {classes.tolist()}" if len(classes) else "no labels"
             raise ValueError(f"y: expected labels of at least 2 classes, found {found}")
+        if len(classes) > CLASSES.high:
+            raise ValueError(f"y: expected labels of at most {CLASSES.high:,} classes, found {len(classes):,}")
         loss = self.loss
         if loss not in {"auto", "logistic", "softmax"}:
             raise ValueError(f"loss: expected 'auto', 'logistic' or 'softmax', found {loss!r}")
@@ -289,27 +302,16 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
         """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
         y = self._checked(y)
-        options = options_of(self, loss="squared")
-        featurizer = featurizer_of_rows(options)
-        batch = self._rows(X, featurizer, reset=True)
-        check_consistent_length(batch.labels, y)
-        self._featurizer = featurizer
-        self._begin(options)
-        self._learn_set(batch, y, sample_weight)
+        self._learn_set(self._begin(X, y, options_of(self, loss="squared")), y, sample_weight)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
         """Learn further examples, in their order."""
         y = self._checked(y)
-        if not self.__sklearn_is_fitted__():
-            options = options_of(self, loss="squared")
-            featurizer = featurizer_of_rows(options)
-            batch = self._rows(X, featurizer, reset=True)
-            self._featurizer = featurizer
-            self._begin(options)
+        if self.__sklearn_is_fitted__():
+            batch = self._go_on(X, y)
         else:
-            batch = self._rows(X, self._featurizer, reset=False)
-        check_consistent_length(batch.labels, y)
+            batch = self._begin(X, y, options_of(self, loss="squared"))
         self._learn_rows(batch, y, sample_weight)
         return self
 
@@ -318,23 +320,28 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
         return self._scored(X).predictions
 
     def _checked(self, y: Any) -> NDArray[np.float64]:  # noqa: ANN401
-        if y is None:
-            raise ValueError(f"{type(self).__name__}: requires y to be passed, but the target y is None")
-        labels: NDArray[Any] = column_or_1d(_as_array(y), warn=True)
-        numbers: NDArray[np.float64] = labels.astype(np.float64)
-        if not np.isfinite(numbers).all():
-            raise ValueError("y: expected finite numbers, found that it contains NaN or infinity")
-        return numbers
+        return checked_labels(self._target(y))
 
 
 def _weights(sample_weight: Any, labels: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ANN401
     """Return weights of examples, float64[n], of 1 if none are given; ValueError for negative ones."""
     if sample_weight is None:
         return np.ones(len(labels))
-    weights: NDArray[np.float64] = _check_sample_weight(
-        _as_array(sample_weight), labels.reshape(-1, 1), dtype=np.float64, ensure_non_negative=True
-    )
-    return weights
+    given = np.asarray(_as_array(sample_weight))
+    if given.ndim:
+        given = checked_weights("sample_weight", given)
+    weights: NDArray[np.float64] = _check_sample_weight(given, labels.reshape(-1, 1), dtype=np.float64)
+    return checked_weights("sample_weight", weights)
+
+
+def _unique(classes: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Return the classes that the user has named, each once, in their order."""
+    labels = checked_classes(classes)
+    cells = np.empty(len(labels), object)
+    cells[:] = labels
+    classes_in(cells)
+    found: NDArray[Any] = np.unique(np.asarray(labels))
+    return found
 
 
 def _as_array(column: Any) -> Any:  # noqa: ANN401
@@ -358,10 +365,3 @@ def _check_some(shape: tuple[int, ...]) -> None:
         raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
     if shape[1] < 1:
         raise ValueError(f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
-
-
-def _are_numbers(cells: NDArray[Any]) -> bool:
-    """Return whether all cells can be numbers."""
-    if cells.dtype.kind != "O":
-        return False
-    return all(not isinstance(cell, str | bytes | bool | dict | list) and cell is not None for cell in cells.flat)

@@ -7,8 +7,12 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-Time = datetime | float
+from stream_apple.library.cells import is_missing
+
+Time = datetime | np.datetime64 | float
 """A point of time; one without a zone is in UTC, and a number is seconds since 1970."""
+_END = 253_402_300_800_000
+"""The beginning of the year 10000: what is later is no time in seconds, and a worker makes a dead letter of it."""
 
 
 def milliseconds_of(times: Iterable[Time]) -> NDArray[np.int64]:
@@ -29,7 +33,10 @@ def span_of(length: str | timedelta | None) -> int | None:
     elif isinstance(length, str):
         from stream_apple.config.duration import parse_duration
 
-        found = parse_duration(length)
+        try:
+            found = parse_duration(length)
+        except ValueError as error:
+            raise ValueError(f"epoch_length: {error}") from None
     else:
         raise ValueError(  # noqa: TRY004  a parameter of an estimator
             f"epoch_length: expected None, a timedelta, or a text such as '1h', found {length!r}"
@@ -40,15 +47,17 @@ def span_of(length: str | timedelta | None) -> int | None:
 
 
 def _milliseconds(time: Time) -> int:
+    if is_missing(time):
+        raise ValueError(f"time: expected a datetime, or seconds since 1970, found {time!r}")
+    if isinstance(time, np.datetime64):
+        return int(time.astype("datetime64[ms]").astype(np.int64))
     if isinstance(time, datetime):
         zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
         return (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     given: object = time
     if isinstance(given, bool) or not isinstance(given, float | int | np.integer | np.floating):
         raise ValueError(f"time: expected a datetime, or seconds since 1970, found {time!r}")  # noqa: TRY004  as above
-    if not math.isfinite(time):
-        raise ValueError(f"time: expected a datetime, or seconds since 1970, found {time!r}")
-    found = math.floor(float(time) * 1000.0 + 0.5)
-    if not -(1 << 62) < found < 1 << 62:
-        raise ValueError(f"time: expected seconds since 1970, found {time!r}")
-    return found
+    seconds = float(time)
+    if not -_END < seconds * 1000.0 < _END:
+        raise ValueError(f"time: expected seconds since 1970, before the year 10000, found {time!r}")
+    return math.floor(seconds * 1000.0 + 0.5)

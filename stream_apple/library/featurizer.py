@@ -5,19 +5,22 @@ by their numbers, "0", "1", ..., as in a file of svmlight. Zeros and missing cel
 maps or lists in them are read by the codec itself.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, timedelta
-from typing import Any, Final
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from typing import Any, Final, NoReturn, get_args
 
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import TOO_LARGE, Batch, Limits
+from stream_apple.core.batch import TOO_LARGE, Batch, Limits, joined
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
 from stream_apple.core.codec.feature_hashing import feature_key
 from stream_apple.core.codec.feature_names import names_in
+from stream_apple.core.codec.msgpack_reader import MAX_DEPTH
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.record_mapper import RecordMapper
@@ -26,6 +29,7 @@ from stream_apple.core.learner.options import Options
 from stream_apple.library.cells import (
     ABSENT,
     RECORD,
+    TIMES,
     CellRules,
     ColumnKeys,
     NameMemory,
@@ -46,6 +50,9 @@ _ANY = 1 << 62
 _LIMITS = Limits(_ANY, _ANY, np.inf, -np.inf, np.inf, binary=False)
 _PORTION = 1 << 22  # cells of a frame that are read at once: their keys and values take 48 MB
 _NAMED_AT_MOST = 1 << 16  # how many columns of a matrix have their names remembered
+
+_FOR_THE_CODEC = (dict, list, tuple, np.ndarray, Decimal)
+_NO_NUMBERS = (*get_args(TIMES), str, bytes, bool, dict, list, type(None))
 
 _Keys = NDArray[np.uint64]
 _Values = NDArray[np.float32]
@@ -114,17 +121,13 @@ class Featurizer:
         row_ends = ends[np.asarray(indptr, np.int64)].astype(np.int64)
         if len(kept) and not kept.all():
             keys, values = keys[kept], values[kept]
-        return self._batch(row_ends, keys, values, keys if self._wants("attributes") else None)
+        return self._batch(row_ends, keys, values, keys if "attributes" in self._columns else None)
 
-    def array(self, cells: NDArray[Any], names: Sequence[str] | None = None) -> Batch:
-        """Return the rows of a two-dimensional array of numbers; columns without names are called by their numbers."""
+    def array(self, cells: NDArray[Any]) -> Batch:
+        """Return the rows of a two-dimensional array of numbers, whose columns are called by their numbers."""
         values = _as_values(cells, "the array")
-        if names is None:
-            keys = self._keys_of_numbers(values.shape[1])
-        else:
-            keys = np.array([self._number_key(name) for name in names], np.uint64)
-        attributes = keys if names is None else np.array([_attribute_of(name) for name in names], np.uint64)
-        return self._dense([(keys, values, attributes)])
+        keys = self._keys_of_numbers(values.shape[1])
+        return self._dense([(keys, values, keys)])
 
     def frame(self, frame: Any) -> Batch:  # noqa: ANN401  narwhals has no types of its own at run time
         """Return the rows of a frame of narwhals: a feature, or nothing, for each cell.
@@ -149,6 +152,11 @@ class Featurizer:
     def maps(self, rows: Iterable[Mapping[Any, Any]]) -> Batch:
         """Return a row for each map of names to values, which may hold maps (namespaces) and lists of texts."""
         rows = list(rows)
+        for number, row in enumerate(rows):
+            if type(row) is not dict and not isinstance(row, Mapping):
+                raise UnreadableCellError(
+                    f"row {number}: expected a map of names to values, as other rows are, found {reprlib.repr(row)}"
+                )
         if self.plain:
             flat = self._flat_maps(rows)
             if flat is not None:
@@ -177,13 +185,15 @@ class Featurizer:
                 if key != ABSENT:
                     keys.append(key)
                     values.append(1.0)
-            elif isinstance(value, bool | np.bool_ | np.number) and not isinstance(value, np.complexfloating):
+            elif isinstance(value, TIMES) and not is_missing(value):
+                refuse_time(f"feature {name!r}", repr(value))
+            elif isinstance(value, bool | np.bool_ | np.number) and not isinstance(
+                value, np.complexfloating | np.timedelta64
+            ):
                 number = number_of(value, f"feature {name!r}")
                 if number == number:  # noqa: PLR0124  NaN alone differs from itself
                     keys.append(self._number_key(_column_name(name)))
                     values.append(number)
-            elif isinstance(value, date | timedelta) and not is_missing(value):
-                refuse_time(f"feature {name!r}", repr(value))
             elif not is_missing(value):
                 return False
         return True
@@ -214,17 +224,21 @@ class Featurizer:
         return joined([decoded.batch])  # in memory of its own: the decoder uses its own again
 
     def _message(self, number: int, row: Mapping[Any, Any]) -> bytes:
-        cells = _clean(row)
+        cells = _clean(row, number, times=self._mapping is not None)
         try:
             if self._mapping is not None:
                 return encode_example(self._mapper.example(cells).example)
             if self._reading == RECORD:
                 return encode_example(self._mapper.example({"features": cells}).example)
-            message: bytes = msgpack.packb({"features": cells}, use_single_float=True)
+            message: bytes = msgpack.packb({"features": cells}, use_single_float=True, default=_as_number)
         except ParseError as error:
             raise UnreadableCellError(f"row {number}: {error}") from error
         except UnicodeEncodeError as error:
             refuse_surrogate(error)
+        except (TypeError, ValueError, OverflowError) as error:  # msgpack's, of what no message can hold
+            raise UnreadableCellError(
+                f"row {number}: expected numbers, texts, booleans, and maps of these, found another value: {error}"
+            ) from error
         return message
 
     def _column(self, name: str, column: Any) -> tuple[_Keys, _Values, _Keys]:  # noqa: ANN401  a Series of narwhals
@@ -286,7 +300,7 @@ class Featurizer:
                 at = stop
         kept = (values != 0) & ~np.isnan(values)
         attributes = None
-        if self._wants("attributes"):
+        if "attributes" in self._columns:
             attributes = np.concatenate([part[2] for part in parts]) if parts else np.empty(0, np.uint64)
             attributes = np.broadcast_to(attributes, (size, width))[kept]
         if kept.all():
@@ -301,14 +315,11 @@ class Featurizer:
         # Always writable arrays: kernels would be compiled again for read-only ones.
         keys = np.require(keys, np.uint64, ("C", "W"))
         batch = Batch(indptr, keys, values, np.full(size, np.nan), np.ones(size))
-        if self._wants("spaces"):
+        if "spaces" in self._columns:
             batch = batch._replace(spaces=np.zeros(len(keys), np.uint64))
         if attributes is not None:
             batch = batch._replace(attributes=np.require(attributes, np.uint64, ("C", "W")))
         return batch
-
-    def _wants(self, column: str) -> bool:
-        return column in self._columns
 
     def _category_keys(self, name: object) -> ColumnKeys:
         found = self._categories.get(name)
@@ -338,13 +349,50 @@ class Featurizer:
         return self._numbered[:count]
 
 
-def joined(parts: Sequence[Batch]) -> Batch:
-    """Return the rows of all parts, one after another."""
-    indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum(dtype=np.int64)
-    columns: dict[str, NDArray[Any]] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in Batch._fields if name != "indptr"
-    }
-    return Batch(indptr, **columns)
+def rows_of_maps(X: Any) -> list[Any] | None:  # noqa: ANN401, N803  scikit-learn's
+    """Return the rows of a list, an array or a series whose first one is a map; None for any other table.
+
+    UnreadableCellError for what is no table: a single map, an iterator, a text, a frame that has not been read yet.
+    """
+    if isinstance(X, Mapping | Iterator | AbstractSet | str | bytes) or type(X).__name__ == "LazyFrame":
+        refuse_table(X)
+    if type(X).__name__ == "Series" or (isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1):
+        X = list(X)  # noqa: N806
+    return list(X) if isinstance(X, Sequence) and X and isinstance(X[0], Mapping) else None
+
+
+def refuse_table(X: object) -> NoReturn:  # noqa: N803  scikit-learn's
+    """Raise UnreadableCellError for what is no table."""
+    raise UnreadableCellError(
+        f"X: expected a frame, an array, a sparse matrix or a list of maps, found a {type(X).__name__}"
+    )
+
+
+def array_of(rows: Sequence[Any]) -> NDArray[Any]:
+    """Return a list of rows as an array; UnreadableCellError for rows of different lengths."""
+    try:
+        return np.asarray(rows)
+    except ValueError:
+        lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in rows]
+        wrong = next((number for number, length in enumerate(lengths) if length != lengths[0]), 0)
+        raise UnreadableCellError(
+            f"X: expected rows of one length, found {lengths[0]} cells in row 0 and {lengths[wrong]} in row {wrong}"
+        ) from None
+
+
+def are_numbers(cells: NDArray[Any]) -> bool:
+    """Return whether all cells of an array can be numbers; UnreadableCellError for an array of times."""
+    if cells.dtype.kind in "mM":
+        refuse_time("the array", cells.dtype)
+    if cells.dtype.kind != "O":
+        return cells.dtype.kind not in "US"
+    return not any(isinstance(cell, _NO_NUMBERS) for cell in cells.flat)
+
+
+def maps_of(cells: NDArray[Any]) -> list[dict[int, Any]]:
+    """Return the rows of a two-dimensional array, not all of whose cells are numbers, as maps from columns' numbers."""
+    texts = cells.astype(str) if cells.dtype.kind == "S" else cells
+    return [dict(enumerate(row)) for row in texts.tolist()]
 
 
 def _as_values(numbers: NDArray[Any], where: str) -> _Values:
@@ -366,10 +414,10 @@ def _floats(column: Any) -> NDArray[Any]:  # noqa: ANN401  a Series of narwhals
 
 
 def _is_nested(column: Any) -> bool:  # noqa: ANN401  a Series of narwhals
-    """Return whether cells hold maps or lists, which the codec has to read."""
+    """Return whether cells hold maps, lists, or decimals, which the codec has to read."""
     if column.dtype.is_nested():
         return True
-    return str(column.dtype) == "Object" and any(isinstance(cell, dict | list | tuple) for cell in column.to_list())
+    return str(column.dtype) == "Object" and any(isinstance(cell, _FOR_THE_CODEC) for cell in column.to_list())
 
 
 def _column_name(name: object) -> str:
@@ -386,13 +434,29 @@ def _attribute_of(name: str) -> int:
     return key_of_name(name.partition("=")[0])
 
 
-def _clean(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a row of Python's own types, without its missing cells."""
+def _clean(row: Mapping[Any, Any], number: int, depth: int = 1, *, times: bool) -> dict[str, Any]:
+    """Return a row of Python's own types, without its missing cells.
+
+    times  whether cells may hold times
+
+    UnreadableCellError for a time, unless it may, and for maps more than MAX_DEPTH deep, as one that holds itself.
+    """
+    if depth > MAX_DEPTH:
+        raise UnreadableCellError(f"row {number}: expected maps at most {MAX_DEPTH} deep, found deeper ones")
     found: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
-            found[_column_name(name)] = _clean(value)
+            found[_column_name(name)] = _clean(value, number, depth + 1, times=times)
         elif not is_missing(value):
+            if not times and isinstance(value, TIMES):
+                refuse_time(f"row {number}, feature {name!r}", repr(value))
             plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
             found[_column_name(name)] = plain
     return found
+
+
+def _as_number(value: object) -> float:
+    """Return a decimal, or an integer of more than 64 bits, as the nearest float, for msgpack; TypeError for others."""
+    if isinstance(value, Decimal | int):
+        return float(value)
+    raise TypeError(f"a {type(value).__name__}")

@@ -27,19 +27,14 @@ def read_from_kafka(config: Config, number: int, offset: int | None) -> tuple[Pa
     Errors are those of `load_model`.
     """
     with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
-        provenance = sources.provenance
-        committed = logs.committed(logs.chosen([number]))[number]
-        if committed is None:
-            raise ConfigurationError(
-                f"expected an offset of {provenance.topics.examples}-{number} that group {provenance.group} has "
-                f"committed, found none: no worker has published anything with this configuration"
-            )
+        committed = logs.committed_of(number)
         stored = sources.newest(number, committed)
         if offset is None:
             if stored.model is None or stored.metadata.snapshot is None:
                 raise ConfigurationError(
-                    f"expected a snapshot of group {provenance.group} of partition {number}, found none: one is taken "
-                    f"every worker.snapshot_interval, and when a worker stops; an offset has the model learned again"
+                    f"expected a snapshot of group {config.worker.group} of partition {number}, found none: one is "
+                    f"taken every worker.snapshot_interval, and when a worker stops; an offset has the model learned "
+                    f"again"
                 )
             model, pointer = stored.model, stored.metadata.snapshot
         else:

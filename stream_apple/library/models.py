@@ -5,8 +5,9 @@ Rows are read as the model's worker reads them, so their scores equal the worker
 
 import threading
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,12 @@ from stream_apple.config import Config, load
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import users_of
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.errors import ConfigurationError
 from stream_apple.library.cells import MESSAGE, RECORD
-from stream_apple.library.featurizer import Featurizer
+from stream_apple.library.featurizer import Featurizer, are_numbers, array_of, maps_of, refuse_table, rows_of_maps
 from stream_apple.library.kafka_models import read_from_kafka
+from stream_apple.library.online import probabilities_of
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.monomial_views import Monomial
@@ -53,7 +54,10 @@ def load_model(source: str | Path | Config, partition: int | None = None, offset
     ConfigurationError if there is no such model, SnapshotError if it is damaged, GapError if records are gone that are
     needed to learn it again, BrokerError if Kafka does not answer.
     """
+    partition, offset = _whole("partition", partition), _whole("offset", offset)
     if not isinstance(source, Config):
+        if not isinstance(source, str | PathLike):
+            raise ConfigurationError(f"expected the path of a file, or a Config, found {source!r}")
         path = Path(source)
         if path.suffix != ".toml":
             if partition is not None or offset is not None:
@@ -67,6 +71,15 @@ def load_model(source: str | Path | Config, partition: int | None = None, offset
         raise ConfigurationError("partition: expected the number of a partition, whose model it is, found None")
     model, pointer, names = read_from_kafka(source, partition, offset)
     return LearnedModel(model, source, names, pointer)
+
+
+def _whole(name: str, number: object) -> int | None:
+    """Return the number; ConfigurationError unless it is None or a whole number from 0 on."""
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, SupportsIndex) or (found := number.__index__()) < 0:
+        raise ConfigurationError(f"{name}: expected a whole number from 0 on, found {number!r}")
+    return found
 
 
 class LearnedModel:
@@ -89,6 +102,11 @@ class LearnedModel:
         columns = learner.options.wanted_columns() - {"users"}
         self._featurizer = Featurizer(columns, MESSAGE if mapping is None else RECORD, mapping)
         self._featurizer.memory.names = names
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a LearnedModel can't be pickled or copied: save(path) writes it, and load_model(path) reads it"
+        )
 
     def __repr__(self) -> str:
         topic, partition, offset, digest = self.as_of
@@ -113,12 +131,7 @@ class LearnedModel:
         """Return the probability of each label: float64[n, 2], of -1 (or 0) and 1; of k classes float64[n, k]."""
         if self.options.loss == "squared":
             raise ValueError(f"expected a model of classes, found one with loss {self.options.loss!r}")
-        scores = self._scored(X, keys)
-        if self.options.classes:
-            return scores.all_probabilities
-        second = np.empty(len(scores.predictions))
-        write_probabilities(scores.predictions, second)
-        return np.column_stack([1.0 - second, second])
+        return probabilities_of(self._scored(X, keys), self.options)
 
     def monomials(self, top: int = 100) -> list[Monomial]:
         """Return the `top` features that matter most, the heaviest first: `pandas.DataFrame` makes a table of them."""
@@ -160,7 +173,7 @@ class LearnedModel:
     def _with_users(self, batch: Batch, keys: Sequence[bytes | None] | None) -> Batch:
         """Return the batch with the users that the keys of its records name, if the model needs them.
 
-        ValueError if it does, and there is not one key for each row.
+        ValueError if it does, and there is not one key for each row; TypeError for a key that is no bytes.
         """
         if "users" in self.options.wanted_columns():
             if keys is None or len(keys) != len(batch.labels):
@@ -168,27 +181,33 @@ class LearnedModel:
                 raise ValueError(
                     f"keys: expected those of {len(batch.labels)} records, by which users are known, found {found}"
                 )
+            for row, key in enumerate(keys):
+                if not isinstance(key, bytes | None):
+                    raise TypeError(f"keys: expected bytes, as a record's key is, or None, found {key!r} in row {row}")
             batch = batch._replace(users=users_of(keys))
         return batch
 
     def _rows(self, X: Any) -> Batch:  # noqa: ANN401, N803
         """Return X as rows of a batch."""
-        if isinstance(X, Mapping):
-            return self._featurizer.maps([X])
-        if isinstance(X, Sequence) and not isinstance(X, str):
-            if all(isinstance(row, Mapping) for row in X):
-                return self._featurizer.maps(X)
-            return self._array(np.asarray(X, np.float64))
-        if isinstance(X, np.ndarray):
-            return self._array(X)
+        maps = [X] if isinstance(X, Mapping) else rows_of_maps(X)
+        if isinstance(X, Sequence) and not X:
+            maps = []
+        if maps is not None:
+            return self._featurizer.maps(maps)
+        if isinstance(X, Sequence | np.ndarray):
+            return self._array(array_of(X) if isinstance(X, Sequence) else X)
         if hasattr(X, "tocsr"):
             rows = X.tocsr()
             return self._featurizer.matrix(rows.indptr, rows.indices, rows.data)
         import narwhals.stable.v2 as nw
 
-        return self._featurizer.frame(nw.from_native(X, eager_only=True))
+        try:
+            frame = nw.from_native(X, eager_only=True)
+        except TypeError:
+            refuse_table(X)
+        return self._featurizer.frame(frame)
 
     def _array(self, cells: NDArray[Any]) -> Batch:
         if cells.ndim != 2:
-            raise ValueError(f"expected rows of numbers, a two-dimensional array, found {cells.ndim} dimensions")
-        return self._featurizer.array(cells)
+            raise ValueError(f"X: expected rows of cells, a two-dimensional array, found {cells.ndim} dimensions")
+        return self._featurizer.array(cells) if are_numbers(cells) else self._featurizer.maps(maps_of(cells))

@@ -5,6 +5,7 @@ little more than its kernel.
 """
 
 import math
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any
@@ -16,6 +17,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.single_row import SingleRow
+from stream_apple.library.cells import UnreadableCellError
 from stream_apple.library.event_times import Time, milliseconds_of
 from stream_apple.library.featurizer import LARGE, Featurizer
 from stream_apple.library.online import OnlineLearner
@@ -52,12 +54,10 @@ class OneRow:
         self._forget()
 
     def learn(self, x: Mapping[Any, Any], label: float, weight: float, time: Time | None = None) -> float:
-        """Learn one example; return its score before that. ValueError for a weight that is not finite, or below 0.
+        """Learn one example, whose label and weight are checked already; return its score before that.
 
         time  the example's time, if epochs are spans of time
         """
-        if not 0.0 <= weight < math.inf:
-            raise ValueError(f"w: expected a finite weight of at least 0, found {weight!r}")
         online, times = self.online, None if time is None else milliseconds_of([time])
         with online.lock:
             if not online.begin_example(times):
@@ -119,12 +119,15 @@ class OneRow:
 
     def batch_of(self, x: Mapping[Any, Any]) -> Batch:
         """Return a batch of one row, without a label."""
+        _check_map(x)
         if self.sort_names:
             x = {name: x[name] for name in sorted(x, key=str)}
         return self.featurizer.maps([x])
 
     def _with(self, x: Mapping[Any, Any]) -> SingleRow | None:
         """Write the features of `x` to the single row, and return it; None if they need a batch."""
+        if type(x) is not dict:
+            _check_map(x)
         row = self._row
         if row is None or row.generation != self.online.learner.generation or len(x) > row.room:
             row = self._new_row(len(x))
@@ -175,6 +178,8 @@ class OneRow:
     def _new_row(self, features: int) -> SingleRow | None:
         if not self.featurizer.plain:
             return None
+        if features > self.online.most_features:
+            self.online.refuse_length(0, features)
         room = max(_ROOM, 2 * features) if self._row is None or features > self._row.room else self._row.room
         self._row = self.online.learner.single_row(room)
         self._written = None
@@ -189,3 +194,9 @@ class OneRow:
             self._plans.clear()
         self._plans[names] = take, keys, order
         return self._plans[names]
+
+
+def _check_map(x: object) -> None:
+    """Raise UnreadableCellError for a row that is no map, such as a list of values without names."""
+    if not isinstance(x, Mapping):
+        raise UnreadableCellError(f"x: expected a map of names to values, found {reprlib.repr(x)}")

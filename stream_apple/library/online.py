@@ -7,13 +7,14 @@ matter how examples are cut into calls.
 import threading
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.event_time import NO_EPOCH, EpochClock
+from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 
@@ -53,7 +54,10 @@ class OnlineLearner:
 
         times_ms  int64[n], the rows' times since 1970 if epochs are spans of time, else None; ValueError otherwise.
                   Rows whose times lie too far ahead are left out, and their scores are NaN
+
+        ValueError for a row of more than `most_features`, before any is learned.
         """
+        self._check_lengths(batch)
         size = len(batch.labels)
         scores, at = Scores.empty(size, self.options.classes), 0
         with self.lock:
@@ -67,6 +71,24 @@ class OnlineLearner:
                 self.seen += stop - at
                 at = stop
         return scores
+
+    @property
+    def most_features(self) -> int:
+        """How many features a row may have: with its n-grams and the constant, those that an example may have."""
+        return (self.options.max_features_per_example - 1) // self.options.longest_ngram
+
+    def refuse_length(self, row: int, features: int) -> NoReturn:
+        """Raise ValueError for a row of so many features, all of which could not be learned."""
+        raise ValueError(
+            f"row {row}: expected at most {self.most_features:,} features (max_features_per_example), "
+            f"found {features:,}"
+        )
+
+    def _check_lengths(self, batch: Batch) -> None:
+        lengths = np.diff(batch.indptr)
+        if lengths.max(initial=0) > self.most_features:
+            row = int(np.flatnonzero(lengths > self.most_features)[0])
+            self.refuse_length(row, int(lengths[row]))
 
     def begin_example(self, times_ms: NDArray[np.int64] | None) -> bool:
         """End the epoch, if it is over before the next example; return whether that example may be learned.
@@ -87,6 +109,7 @@ class OnlineLearner:
 
     def learn_begun(self, batch: Batch) -> float:
         """Score, then learn, the only row of a batch, after `begin_example`; return its score."""
+        self._check_lengths(batch)
         scores = Scores.empty(1, self.options.classes)
         self.learner.learn(batch, 0, 1, scores)
         self.seen += 1
@@ -123,6 +146,7 @@ class OnlineLearner:
 
     def score(self, batch: Batch) -> Scores:
         """Return the scores of all rows; the model does not change."""
+        self._check_lengths(batch)
         size = len(batch.labels)
         scores = Scores.empty(size, self.options.classes)
         with self.lock:
@@ -194,3 +218,12 @@ def _used_rows(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint8
     rows = _as_bytes(array)
     used = np.flatnonzero(rows.any(axis=1)) if rows.size else np.empty(0, np.int64)
     return used, rows[used]
+
+
+def probabilities_of(scores: Scores, options: Options) -> NDArray[np.float64]:
+    """Return the probability of each label of a model of classes: of two float64[n, 2], of k classes float64[n, k]."""
+    if options.classes:
+        return scores.all_probabilities
+    second = np.empty(len(scores.predictions))
+    write_probabilities(scores.predictions, second)
+    return np.column_stack([1.0 - second, second])

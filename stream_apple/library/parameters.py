@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex, TypeVar
 
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.options.declared_options import DECLARED
+from stream_apple.nearest_names import nearest_names
 
 _C = TypeVar("_C", bound=type)
 DERIVED = frozenset({"loss", "classes"})
@@ -38,7 +39,9 @@ def takes_options(**own: object) -> Callable[[_C], _C]:
         def __init__(self: object, **chosen: object) -> None:  # noqa: N807
             for name in chosen:
                 if name not in defaults:
-                    raise TypeError(f"{cls.__name__}: expected parameters among {', '.join(defaults)}, found {name!r}")
+                    near = nearest_names(name, defaults)
+                    known = f"the nearest is {near[0]!r}" if near else f"known are {', '.join(defaults)}"
+                    raise TypeError(f"{cls.__name__}: expected one of its parameters, found {name!r}; {known}")
             for name, value in defaults.items():
                 setattr(self, name, chosen.get(name, value))
 
@@ -56,11 +59,7 @@ def options_of(estimator: object, **derived: Any) -> Options:  # noqa: ANN401  a
     chosen |= {name: DECLARED[name].default for name, value in chosen.items() if value is None}
     if chosen["warm_start"] is False:  # scikit-learn's `warm_start` says whether `fit` goes on, and tools set it
         chosen["warm_start"] = "none"
-    try:
-        return Options(**chosen, **derived)
-    except TypeError as error:
-        changed = {name: value for name, value in chosen.items() if value != DECLARED[name].default}
-        raise ValueError(f"{type(estimator).__name__}: expected options of their types, found {changed}") from error
+    return Options(**chosen, **derived)
 
 
 def whole_number(estimator: object, name: str, least: int = 0) -> int | None:

@@ -5,6 +5,7 @@ A frame is learned row by row, so `learn_many` and `learn_one` make the same mod
 
 import inspect
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from typing import Any
 
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 from river import base
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.options import CLASSES, Options
+from stream_apple.library.cells import is_missing
 from stream_apple.library.event_times import Time, span_of
 from stream_apple.library.featurizer import featurizer_of_rows
 from stream_apple.library.one_row import OneRow
 from stream_apple.library.online import OnlineLearner
 from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.library.targets import checked_classes, checked_label, checked_labels, checked_weight, checked_weights
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.monomial_views import Monomial
 
@@ -73,6 +76,11 @@ class _Apple(base.Estimator):
         found: OneRow | None = vars(self).get("_learning")
         if found is None:
             options = self._options()
+            if self.epoch_examples is not None and self.epoch_length is not None:
+                raise ValueError(
+                    f"epoch_examples, epoch_length: expected one of them, as an epoch ends by one, found "
+                    f"{self.epoch_examples!r} and {self.epoch_length!r}"
+                )
             featurizer = featurizer_of_rows(options)
             online = OnlineLearner(options, whole_number(self, "epoch_examples"), span_of(self.epoch_length))
             found = self._learning = OneRow(online, featurizer, sort_names=self.sort_names and not options.ngrams)
@@ -110,7 +118,7 @@ class AppleRegressor(_Apple, base.MiniBatchRegressor):
 
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0, time: Time | None = None) -> None:
         """Learn one example of importance `w`, at this time where epochs are spans of time."""
-        self._model.learn(x, float(y), float(w), time)
+        self._model.learn(x, checked_label(y), checked_weight(w), time)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Return the expected label; 0 before the first example."""
@@ -118,7 +126,7 @@ class AppleRegressor(_Apple, base.MiniBatchRegressor):
 
     def learn_many(self, X: Any, y: Any, w: Any = None, times: Iterable[Time] | None = None) -> None:  # noqa: ANN401, N803
         """Learn the rows of a frame, in order, at these times where epochs are spans of time."""
-        self._model.learn_batch(_labelled(self._batch(X), np.asarray(y, np.float64), w), times)
+        self._model.learn_batch(_labelled(self._batch(X), checked_labels(y), w), times)
 
     def predict_many(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the expected label of each row, as a series with the frame's index."""
@@ -172,10 +180,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
 
         ValueError for a label that is none of the classes.
         """
-        label = self._numbers.get(y)
-        if label is None:
-            label = self._number_of_new(y)
-        self._model.learn(x, label, float(w), time)
+        self._model.learn(x, self._number_of(y), checked_weight(w), time)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ANN401, ARG002  River's
         """Return the probability of each class: of both, or, with the softmax loss, of the classes seen so far."""
@@ -191,8 +196,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
     def learn_many(self, X: Any, y: Any, w: Any = None, times: Iterable[Time] | None = None) -> None:  # noqa: ANN401, N803
         """Learn the rows of a frame, in order, at these times where epochs are spans of time."""
         batch = self._batch(X)
-        known = self._numbers
-        labels = [known[label] if label in known else self._number_of_new(label) for label in list(y)]
+        labels = [self._number_of(label) for label in list(y)]
         self._model.learn_batch(_labelled(batch, np.array(labels, np.float64), w), times)
 
     def predict_proba_many(self, X: Any) -> Any:  # noqa: ANN401, N803
@@ -233,6 +237,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         """Label -> the learner's label: -1 and 1, or the number of a class."""
         found: dict[Any, float] | None = vars(self).get("_known")
         if found is None:
+            self._check_classes()
             found = self._known = self._first_numbers()
         return found
 
@@ -242,17 +247,42 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         if self.classes is None:
             return {False: -1.0, True: 1.0}
         assert not isinstance(self.classes, int)
-        if len(self.classes) != 2:
-            raise ValueError(f"classes: expected at least two, found {self.classes!r}")
         return dict(zip(self.classes, (-1.0, 1.0), strict=True))
+
+    def _check_classes(self) -> None:
+        """Raise ValueError unless `classes` is None, a number of classes, or a list of different labels.
+
+        A set has no order, so it would change from one process to the next which class is the positive one.
+        """
+        if self.classes is None:
+            return
+        if isinstance(self.classes, int) and not isinstance(self.classes, bool):
+            if not CLASSES.hold(self.classes):
+                raise ValueError(f"classes: expected {CLASSES}, or a list of labels, found {self.classes}")
+            return
+        if isinstance(self.classes, AbstractSet):
+            raise ValueError(  # noqa: TRY004  a parameter of an estimator
+                f"classes: expected a list of labels, in their order, found the set {self.classes!r}"
+            )
+        found = checked_classes(self.classes)
+        if len(found) < 2 or len(set(found)) < len(found):
+            raise ValueError(f"classes: expected at least two different labels, found {found}")
 
     @property
     def _labels(self) -> tuple[Any, ...]:
         return tuple(self._numbers)
 
-    def _number_of_new(self, label: Hashable) -> float:
-        """Return the number of a label that is new; ValueError if there is no room for a further class."""
+    def _number_of(self, label: Hashable) -> float:
+        """Return the learner's label; ValueError if it is no label, or new without room for a further class."""
         known = self._numbers
+        try:
+            found = known.get(label)
+        except TypeError:
+            raise ValueError(f"y: expected a label, found {label!r}") from None  # it can't be hashed
+        if found is not None:
+            return found
+        if is_missing(label) and self._softmax:
+            raise ValueError(f"y: expected a label, found {label!r}")
         if not self._softmax or not isinstance(self.classes, int) or len(known) >= self.classes:
             raise ValueError(
                 f"y: expected one of {list(known)}, found {label!r}: AppleClassifier(classes=[...]) names the labels, "
@@ -262,6 +292,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         return known[label]
 
     def _options(self) -> Options:
+        self._check_classes()
         if not self._softmax:
             return options_of(self, loss="logistic")
         return options_of(self, loss="softmax", classes=self._class_count)
@@ -269,7 +300,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
 
 def _labelled(batch: Batch, labels: NDArray[np.float64], weights: Any) -> Batch:  # noqa: ANN401
     """Return the batch with labels, and weights, which are 1 if not given; ValueError if there are more or fewer."""
-    given = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
+    given = np.ones(len(labels)) if weights is None else checked_weights("w", weights)
     if len(labels) != len(batch.labels) or len(given) != len(labels):
         raise ValueError(f"expected {len(batch.labels)} labels and weights, found {len(labels)} and {len(given)}")
     return batch._replace(labels=labels, weights=given)

@@ -13,6 +13,7 @@ what all classes have in common is left out, which changes no probability: softm
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -98,7 +99,7 @@ def total_of(contributions: Sequence[Contribution]) -> float:
 
 def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explanation]:
     """Return the score of a batch's only row as a sum; with classes, the score of each class, in their order."""
-    places, values, score = learner.active_features(batch, 0)
+    places, values, score = learner.active_features(batch)
     table, options = learner.settled_table(), learner.options
     constant = len(table.slots) - 1
     shared = options.collisions == "share"
@@ -141,7 +142,9 @@ def of_highest_score(explanations: Sequence[Explanation]) -> Explanation:
 
 
 def heaviest(learner: Learner, names: Names, top: int) -> list[Monomial]:
-    """Return the `top` features and products that matter most, the heaviest first."""
+    """Return the `top` features and products that matter most, the heaviest first; ValueError for no number of them."""
+    if not isinstance(top, Integral) or top < 0:
+        raise ValueError(f"top: expected a whole number from 0 on, found {top!r}")
     return list(view_monomials(learner, learner.settled_table(), names, top).top)
 
 

@@ -65,7 +65,7 @@ def _manifest(logs: Logs, provenance: Provenance, pointer: MergedPointer) -> Mer
     if logs.log_range(topic, 0).low > last:
         return None
     try:
-        with closing(LogScan(logs.reader(topic, 0, last), f"{topic}-0", last + 1, 1)) as scan:
+        with closing(LogScan(logs, topic, 0, range(last, last + 1), 1)) as scan:
             record = scan.take()
     except GapError:
         return None  # gone since it was looked for

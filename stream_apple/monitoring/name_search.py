@@ -21,7 +21,8 @@ from stream_apple.core.ngrams import add_ngrams
 from stream_apple.errors import StreamAppleError
 from stream_apple.stream.log.columns import keys_of, values_of
 from stream_apple.stream.log.log_scan import LogScan
-from stream_apple.stream.log.ports import AbortableError, LogRange, Reader
+from stream_apple.stream.log.ports import AbortableError
+from stream_apple.stream.snapshots.store import Logs
 
 NEWEST = 50_000
 """How many examples are searched."""
@@ -46,20 +47,8 @@ class Wanted(NamedTuple):
     keys: frozenset[int]
 
 
-class ExampleLogs(Protocol):
-    """Reads the logs that the examples are in."""
-
-    def log_range(self, topic: str, partition: int) -> LogRange:
-        """Return which offsets of a partition the log has."""
-        ...
-
-    def reader(self, topic: str, partition: int, offset: int) -> Reader:
-        """Return a reader of committed records from `offset` on."""
-        ...
-
-
 def find_names(
-    logs: ExampleLogs,
+    logs: Logs,
     topic: str,
     wanted: Wanted,
     decoder: Decoder,
@@ -74,9 +63,8 @@ def find_names(
     start = max(logs.log_range(topic, wanted.partition).low, wanted.before - NEWEST)
     if start >= wanted.before or not wanted.keys:
         return wanted.keys
-    reader, read = logs.reader(topic, wanted.partition, start), 0
-    scan = LogScan(reader, f"{topic}-{wanted.partition}", wanted.before, _PORTION, patience_s=_PATIENCE_S)
-    with closing(scan):
+    read, offsets = 0, range(start, wanted.before)
+    with closing(LogScan(logs, topic, wanted.partition, offsets, _PORTION, patience_s=_PATIENCE_S)) as scan:
         for records in scan.batches():
             read += take_names(values_of(records), decoder, names, left)
             if "users" in decoder.columns:
@@ -120,14 +108,6 @@ class NameFinder(Protocol):
     def look(self, wanted: Wanted) -> bool:
         """Have these looked for; return whether names may be known now, as a search has ended meanwhile."""
         ...
-
-
-class NoNameFinder:
-    """Finds no names, for workers and tests where nobody reads the topic."""
-
-    def look(self, wanted: Wanted) -> bool:  # noqa: ARG002  the protocol's
-        """Return False: no search ends here, so there is nothing to wait for."""
-        return False
 
 
 class NameSearch:

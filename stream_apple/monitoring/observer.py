@@ -32,13 +32,6 @@ _KEEP_S = 10.0  # between two times that a history is attached to the model, to 
 _LONGEST_MESSAGE = 500
 
 
-class NullObserver:
-    """Observes nothing, for loops without metrics and page."""
-
-    def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
-        """Ignore the batch."""
-
-
 class DeadLetter(NamedTuple):
     """One record that could not be used; the message is cut after _LONGEST_MESSAGE characters."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import Batch, Limits
+from stream_apple.core.batch import Batch, Limits, joined
 from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.core.codec.rejects import Reason, explain
@@ -71,11 +71,7 @@ def _joined(parts: Sequence[Batch], paths: Sequence[Path]) -> Batch:
     """Return one batch of all parts; InputFileError if there is none."""
     if not parts:
         raise InputFileError(f"expected at least one example, found none in {', '.join(map(str, paths)) or 'no file'}")
-    indptr = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)]).cumsum(dtype=np.int64)
-    joined: dict[str, NDArray[Any]] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in Batch._fields if name != "indptr"
-    }
-    return Batch(indptr, **joined)
+    return joined(parts)
 
 
 def _decoded(

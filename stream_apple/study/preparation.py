@@ -83,9 +83,9 @@ def load_arrays(arrays: Path) -> Batch:
         return Batch(**{name: kept[name] for name in Batch._fields if name in kept})
 
 
-def load_set(data_set: DataSet, rows: int, loss: Loss, folder: Path, columns: frozenset[str] = frozenset()) -> Batch:
-    """Prepare the set, and load it; see `prepare`."""
-    return load_arrays(prepare(data_set, rows, loss, folder, columns).arrays)
+def load_set(data_set: DataSet, rows: int, folder: Path, columns: frozenset[str] = frozenset()) -> Batch:
+    """Prepare the set for the logistic loss, and load it; see `prepare`."""
+    return load_arrays(prepare(data_set, rows, "logistic", folder, columns).arrays)
 
 
 def _make(data_set: DataSet, rows: int, loss: Loss, columns: frozenset[str], arrays: Path) -> None:

@@ -26,6 +26,7 @@ import planted
 import structlog
 from feeds.streams import broker, fill, send
 from report import figure, header
+from support.null_watchers import NullObserver
 from support.topics import create_worker_topics, unique_topics
 from support.worker_config import write_config
 
@@ -39,7 +40,6 @@ from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.files import read_examples
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.partitions.partition import Partition, State
 
@@ -58,7 +58,7 @@ class Life:
         self._metrics = Metrics()
         self._broker = connect(config)
         new_model = model_factory(config.topics.examples, settings, decoder)
-        self._loop, self._owned = assemble(config, self._broker, new_model, Monitoring(self._metrics, Health()))
+        self._loop, self._owned = assemble(config, self._broker, new_model, self._metrics, Health(), NullObserver())
         self.longest_turn = 0.0
         self._loop.start()
 

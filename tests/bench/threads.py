@@ -22,6 +22,7 @@ import structlog
 from confluent_kafka import Message
 from feeds.recorded_feed import RecordedFeed
 from report import figure, header
+from support.null_watchers import NullObserver
 from support.records import TOPIC
 
 from stream_apple.app.model_factories import model_factory, settings_of
@@ -35,12 +36,12 @@ from stream_apple.core.learner.options import Options
 from stream_apple.files import read_examples
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import ThreadPool
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
+from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Provenance
 
@@ -79,7 +80,7 @@ def spend(config: Config, batches: list[list[Record]], partitions: int, threads:
     metrics = Metrics()
     owned = OwnedPartitions(feed, provenance, new_model, metrics)
     sizes = LoopSettings(FETCH, CommitSettings(50_000, 0.5), 3600.0, threads)
-    loop = Loop(feed, owned, sizes, Monitoring(metrics, Health()), ThreadPool(threads))
+    loop = Loop(feed, owned, sizes, Watchers(metrics, Health(), NullObserver()), ThreadPool(threads))
     share = EXAMPLES // partitions
     loop.start()
     loop.iterate()  # models are made

@@ -20,6 +20,7 @@ import structlog
 from feeds.full_table import fill
 from feeds.recorded_feed import RecordedFeed
 from report import figure, header
+from support.null_watchers import NullObserver
 from support.records import FakeRecord
 
 from stream_apple.app.model_factories import model_factory, settings_of
@@ -27,12 +28,12 @@ from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import ThreadPool
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
+from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.positions.lineage import Provenance
@@ -67,7 +68,7 @@ class Life:
         new_model = model_factory(config.topics.examples, settings, Decoder(settings.limits))
         self.owned = OwnedPartitions(feed, Provenance.of(config), new_model, self.metrics)
         sizes = LoopSettings(BATCH, CommitSettings(50_000, 0.1), SNAPSHOT_S, THREADS)
-        self.loop = Loop(feed, self.owned, sizes, Monitoring(self.metrics, Health()), ThreadPool(THREADS))
+        self.loop = Loop(feed, self.owned, sizes, Watchers(self.metrics, Health(), NullObserver()), ThreadPool(THREADS))
         self.turns: list[float] = []
         self.still: dict[int, float] = defaultdict(float)
         self._moved: dict[int, tuple[int, float]] = {}

@@ -10,12 +10,12 @@ from stream_apple.config import memory
 from stream_apple.config.memory import (
     MemoryLimit,
     Queues,
-    RecordLimits,
     check_models_fit,
     memory_limit,
     queue_bytes,
     worker_bytes,
 )
+from stream_apple.config.schema import LimitSettings
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.new_model import empty_scratch, extent_of
 from stream_apple.core.learner.options import Options
@@ -99,25 +99,26 @@ class TestModels:
 
     def test_the_formula_of_the_documents(self) -> None:
         """Four partitions of 2^22 slots: 1.48 GB, within a fiftieth; of 192 MiB for records, with two threads."""
-        queued = queue_bytes(Options(), RecordLimits(), 2, Queues())
+        queued = queue_bytes(Options(), LimitSettings(), 2, Queues())
         assert queued == 192 << 20
         assert worker_bytes(Options(bits=22), 4, queued) == pytest.approx(1.48e9, rel=0.03)
 
     def test_what_records_take_grows_with_what_they_may_be(self) -> None:
         """Threads, brokers, bytes, features, and what else is kept of a feature."""
-        usual = queue_bytes(Options(), RecordLimits(), 2, Queues())
-        assert queue_bytes(Options(), RecordLimits(), 3, Queues()) - usual == 24 << 20
-        assert queue_bytes(Options(), RecordLimits(), 2, Queues(brokers=5)) - usual == 4 << 20
-        large = queue_bytes(Options(), RecordLimits(100_000_000), 1, Queues(brokers=1))
+        usual = queue_bytes(Options(), LimitSettings(), 2, Queues())
+        assert queue_bytes(Options(), LimitSettings(), 3, Queues()) - usual == 24 << 20
+        assert queue_bytes(Options(), LimitSettings(), 2, Queues(brokers=5)) - usual == 4 << 20
+        large = queue_bytes(Options(), LimitSettings(max_record_bytes=100_000_000), 1, Queues(brokers=1))
         assert large - usual == pytest.approx(6e8 + 2e8 - (72 << 20), rel=0.05)
-        assert queue_bytes(Options(), RecordLimits(max_features=1 << 21), 2, Queues()) - usual == 24 << 20
-        assert queue_bytes(Options(ngrams=(("text", 2),)), RecordLimits(), 2, Queues()) > usual + (50 << 20)
+        wide = LimitSettings().model_copy(update={"max_features": 1 << 21})
+        assert queue_bytes(Options(), wide, 2, Queues()) - usual == 24 << 20
+        assert queue_bytes(Options(ngrams=(("text", 2),)), LimitSettings(), 2, Queues()) > usual + (50 << 20)
 
     def test_of_one_that_merges(self) -> None:
-        """Whoever leads has all models, one that comes of them, and one that is adopted."""
+        """Whoever leads has all models compressed, a block of each, one that comes of them, and one that is adopted."""
         options = Options(bits=22)
         more = worker_bytes(options, 4, 0, merged=16) - worker_bytes(options, 4, 0)
-        assert more == 18 * options.model_bytes()
+        assert more == 12 * options.model_bytes()
 
     def test_what_does_not_fit_is_refused_before_it_is_made(self) -> None:
         """Both settings, both numbers, and whose limit it is."""

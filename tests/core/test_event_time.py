@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_apple.core.event_time import LATEST_MS, LONE, NO_EPOCH, VOTES_AHEAD, VOTES_BEHIND, EpochClock
+from stream_apple.core.event_time import LONE, NO_EPOCH, VOTES_AHEAD, VOTES_BEHIND, EpochClock
+from stream_apple.core.latest_time import END_MS
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -31,7 +32,7 @@ class PlainClock:
 
     def tell(self, time: int) -> int:
         """The epoch of one more record, or -1."""
-        if not 0 < time < LATEST_MS:
+        if not 0 < time < END_MS:
             return -1
         if self.clock < 0:
             self.clock, self.label = time, time // self.length
@@ -108,8 +109,8 @@ sequences = st.lists(runs, max_size=12).map(
     lambda parts: [max(0, base * 10 + step * i) for base, count, step in parts for i in range(count)]
 )
 
-ODD_TIMES = (-1, 0, 1, NOW // 1000, NOW, NOW - 400 * DAY, NOW + 400 * DAY, SENTINEL, LATEST_MS - 1, LATEST_MS)
-odd_times = st.sampled_from((*ODD_TIMES, NOW * 1000, 2**63 - 1)) | st.integers(1, LATEST_MS)
+ODD_TIMES = (-1, 0, 1, NOW // 1000, NOW, NOW - 400 * DAY, NOW + 400 * DAY, SENTINEL, END_MS - 1, END_MS)
+odd_times = st.sampled_from((*ODD_TIMES, NOW * 1000, 2**63 - 1)) | st.integers(1, END_MS)
 odd_runs = st.tuples(odd_times, st.integers(1, 1200), st.sampled_from((-HOUR, -1, 0, 1, HOUR, DAY, WEEK, WEEK + 1)))
 odd_sequences = st.lists(odd_runs, max_size=8).map(
     lambda parts: [min(first + step * i, 2**63 - 1) for first, count, step in parts for i in range(count)]
@@ -181,7 +182,7 @@ class TestEpochClock:
         assert clock.watermark_ms == HOUR
         assert advance(clock, HOUR + DAY) == [25]
 
-    @pytest.mark.parametrize("time", [-1, 0, LATEST_MS, NOW * 1000, 2**63 - 1])
+    @pytest.mark.parametrize("time", [-1, 0, END_MS, NOW * 1000, 2**63 - 1])
     def test_what_is_no_time_is_refused_from_the_first_record_on(self, time: int) -> None:
         """However often it comes, and without a trace: a producer of microseconds moves nothing."""
         clock = EpochClock(HOUR, WEEK)
@@ -232,7 +233,7 @@ class TestWrongClocks:
         assert epochs[-1] == own[-1]
         assert clock.watermark_ms == highest[-1]
 
-    @pytest.mark.parametrize("first", [SENTINEL, 1, NOW // 1000, NOW + 400 * DAY, NOW - 400 * DAY, LATEST_MS - 1])
+    @pytest.mark.parametrize("first", [SENTINEL, 1, NOW // 1000, NOW + 400 * DAY, NOW - 400 * DAY, END_MS - 1])
     def test_a_first_timestamp_that_is_wrong(self, first: int) -> None:
         """Epochs end every hour once the others have outvoted it; hardly anything is refused."""
         good = every(HOUR // 100, 3000)

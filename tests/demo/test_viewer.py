@@ -15,7 +15,7 @@ import pytest
 from support.local_http import fetch
 from support.waiting import DEADLINE_S, wait_until
 
-from stream_apple.demo.viewer import NullViewer, TerminalViewer, has_desktop
+from stream_apple.demo.viewer import Viewer, has_desktop
 
 
 @pytest.mark.parametrize(
@@ -41,16 +41,16 @@ def test_a_person_sees_the_page_and_says_when_to_go(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(webbrowser, "open_new_tab", opened.append)
     told: list[str] = []
     keyboard = io.StringIO("\nmore")
-    person = TerminalViewer(opens=True, keyboard=keyboard)
+    person = Viewer(opens=True, waits=True, keyboard=keyboard)
     person.show_page("http://127.0.0.1:1/")
     person.wait_for_exit(told.append)
     assert opened == ["http://127.0.0.1:1/"]
     assert len(told) == 1
     assert "Enter" in told[0]
     assert keyboard.read() == "more"
-    TerminalViewer(opens=False, keyboard=io.StringIO()).show_page("http://127.0.0.1:2/")
-    NullViewer().show_page("http://127.0.0.1:3/")
-    NullViewer().wait_for_exit(told.append)
+    Viewer(opens=False, waits=True, keyboard=io.StringIO()).show_page("http://127.0.0.1:2/")
+    Viewer(opens=False, waits=False).show_page("http://127.0.0.1:3/")
+    Viewer(opens=False, waits=False).wait_for_exit(told.append)
     assert len(opened) == len(told) == 1
 
 

@@ -10,7 +10,8 @@ from stream_apple.adapters.kafka.client_properties import queues_of
 from stream_apple.app.joiner import _AHEAD_KIB as _JOINER_AHEAD_KIB
 from stream_apple.app.serve import _AHEAD_KIB
 from stream_apple.config import Config, load
-from stream_apple.config.memory import RecordLimits, queue_bytes
+from stream_apple.config.memory import queue_bytes
+from stream_apple.config.schema import LimitSettings
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import BUCKET, COMPANION, SLOT
 
@@ -71,7 +72,7 @@ def joining_memory(max_outcomes: int, partitions: int) -> int:
 def memory_needed(bits: int, partitions: int) -> int:
     """Bytes of a worker that owns so many partitions and writes a snapshot of one of them."""
     table = _table(bits)
-    queues = queue_bytes(Options(), RecordLimits(), THREADS, queues_of({}, BROKERS))
+    queues = queue_bytes(Options(), LimitSettings(), THREADS, queues_of({}, BROKERS))
     return int(BASE_BYTES + queues + table * (partitions + 1))
 
 

@@ -22,7 +22,8 @@ from support.waiting import DEADLINE_S
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
-from stream_apple.config.memory import Queues, RecordLimits, queue_bytes, worker_bytes
+from stream_apple.config.memory import Queues, queue_bytes, worker_bytes
+from stream_apple.config.schema import LimitSettings
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.learner.options import Options
@@ -126,7 +127,7 @@ def test_large_records_are_learned_within_the_memory(kafka: str, topic: TopicFac
         tmp_path / "worker.toml", kafka, topics=topics, worker={"threads": THREADS}, learner={"bits": 12}
     )
     options = Options(bits=12)
-    most = worker_bytes(options, PARTITIONS, queue_bytes(options, RecordLimits(), THREADS, Queues(brokers=1)))
+    most = worker_bytes(options, PARTITIONS, queue_bytes(options, LimitSettings(), THREADS, Queues(brokers=1)))
     with WorkerProcess(config, tmp_path / "first.log") as worker:  # it may have to compile, which takes more
         worker.wait_for_event("live")
         assert worker.terminate() == 0

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 from end_to_end.test_merging import configure
 from stream.merging.lockstep import hourly
 from support.command import call_command, run_command
+from support.null_watchers import NullObserver
 from support.topics import LogEnds, TopicFactory
 from support.worker_process import WorkerProcess
 
@@ -18,7 +19,6 @@ from stream_apple.app.worker import assemble
 from stream_apple.config import Config
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.positions.lineage import Provenance
@@ -53,7 +53,7 @@ def stop_where_it_has_adopted(config: Config) -> None:
     """One life of a worker in this process, turn by turn, until partition 0 has adopted, and learned no further."""
     settings, broker = settings_of(config), connect(config)
     new_model = model_factory(config.topics.examples, settings, settings.decoder())
-    loop, owned = assemble(config, broker, new_model, Monitoring(Metrics(), Health()))
+    loop, owned = assemble(config, broker, new_model, Metrics(), Health(), NullObserver())
     loop.start()
 
     def stay(partition: Partition) -> None:

@@ -1,5 +1,6 @@
 """The estimators of scikit-learn's interface: what `fit` makes of a set, and which inputs there are."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,14 @@ def test_the_parameters_are_the_options() -> None:
     for name, each in DECLARED.items():
         if name not in {"loss", "classes"}:
             assert parameters[name] == each.default or (each.default == () and parameters[name] is None)
-    with pytest.raises(TypeError, match="found 'bitz'"):
+    with pytest.raises(TypeError, match="found 'bitz'; the nearest is 'bits'"):
         AppleClassifier(bitz=3)
     with pytest.raises(ValueError, match=r"Options\.bits: expected an integer from 8 to 30, found 3"):
         AppleClassifier(bits=3).fit(SMALL, SIGNS)
-    with pytest.raises(ValueError, match=r"expected options of their types, found \{'bits': 'many'\}"):
+    with pytest.raises(ValueError, match=r"Options\.bits: expected an integer from 8 to 30, found 'many'"):
         AppleRegressor(bits="many").fit(SMALL, SIGNS)
+    with pytest.raises(ValueError, match="shuffle: expected True or False, found 'no'"):
+        AppleRegressor(shuffle="no").fit(SMALL, SIGNS)
     for name, wrong in (("passes", 0), ("passes", 1.5), ("epoch_examples", -1), ("epoch_examples", True)):
         with pytest.raises(ValueError, match=f"{name}: expected None or a whole number"):
             AppleClassifier(**{name: wrong}).fit(SMALL, SIGNS)
@@ -94,6 +97,116 @@ def test_labels_of_each_kind_come_back() -> None:
             AppleClassifier().fit(SMALL[: len(few)], few)
     with pytest.raises(ValueError, match="expected all classes at the first call"):
         AppleClassifier().partial_fit(SMALL, SIGNS)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", None, "b", "a"], "y: expected a class in each row, found None in row 1"),
+        ([0.0, 1.0, math.nan, 1.0], "y: expected a class in each row, found nan in row 2"),
+        (np.array([True, "a", True, "a"], object), "y: expected classes of one type, found number and text"),
+    ],
+)
+def test_what_is_no_class_is_named_with_its_row(labels: Any, message: str) -> None:
+    """Where NumPy would fail to sort them."""
+    with pytest.raises(ValueError, match=message):
+        AppleClassifier(bits=8).fit(SMALL[:4], labels)
+
+
+def test_objects_that_are_numbers_are_classes() -> None:
+    """As pandas keeps a column that once lacked one."""
+    assert AppleClassifier(bits=8).fit(SMALL[:4], np.array([0, 1, 0, 1], object)).classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (2, "classes: expected a list of labels, found 2"),
+        ("ny", "classes: expected a list of labels, found 'ny'"),
+        ([0, "a"], "y: expected classes of one type, found number and text"),
+        ([0, math.nan], "classes: expected texts, numbers or booleans, found nan among them"),
+        ([[0], [1]], "classes: expected texts, numbers or booleans, found .0. among them"),
+    ],
+)
+def test_classes_are_a_list_of_labels(classes: Any, message: str) -> None:
+    """A mistyped one would make other labels of them."""
+    with pytest.raises(ValueError, match=message):
+        AppleClassifier(bits=8).partial_fit(SMALL[:4], [0, 1, 0, 1], classes=classes)
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        (["1", "2", "a", "3"], "numbers, found 'a' in row 2"),
+        ([1.0, 2.0, 1e300, 3.0], r"at most 1e18 in size, found 1e\+300 in row 2"),
+        ([1.0, 2.0, 3.0, math.nan], "found nan in row 3"),
+        (np.array([1, 2, 3, 4], "m8[s]"), r"numbers, found timedelta64\[s\]"),
+    ],
+)
+def test_what_is_no_amount_is_named_with_its_row(labels: Any, found: str) -> None:
+    """Nor learned as something else, nor as infinity."""
+    with pytest.raises(ValueError, match=f"y: expected .*{found}"):
+        AppleRegressor(bits=8).fit(SMALL[:4], labels)
+
+
+@pytest.mark.parametrize("weight", [-1.0, math.nan, math.inf, 1e30])
+def test_weights_are_those_that_a_worker_may_have(weight: float) -> None:
+    """A larger one made every prediction NaN."""
+    with pytest.raises(ValueError, match=r"sample_weight: expected finite weights from 0 to 1e12, found .* in row 1"):
+        AppleClassifier(bits=8).fit(SMALL[:4], [0, 1, 0, 1], sample_weight=[1.0, weight, 1.0, 1.0])
+    largest = AppleClassifier(bits=8).fit(SMALL[:4], [0, 1, 0, 1], sample_weight=[1.0, 1e12, 1.0, 1.0])
+    assert np.isfinite(largest.predict_proba(SMALL)).all()
+    huge = AppleRegressor(bits=8).fit(SMALL[:4], [1e18, -1e18, 1e18, 0.0], sample_weight=[1e12, 1.0, 1.0, 1.0])
+    assert np.isfinite(huge.predict(SMALL)).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"a": [1, 2, 3, 4]}, "X: expected a frame, an array, a sparse matrix or a list of maps, found a dict"),
+        (iter([{"a": 1}] * 4), "X: expected a frame, .* found a list_iterator"),
+        (pl.DataFrame({"a": [1, 2, 3, 4]}).lazy(), "X: expected a frame, .* found a LazyFrame"),
+        ([[1, 2], [1], [2], [3]], "X: expected rows of one length, found 2 cells in row 0 and 1 in row 1"),
+        ([{"a": 1}, None, {"a": 2}, {"a": 3}], "row 1: expected a map of names to values, .* found None"),
+        (np.array([["2026-01-01"]] * 4, "M8[D]"), "the array: expected a number, .* say what of the time matters"),
+        (np.array([[np.datetime64("2026-01-01")]] * 4, object), "say what of the time matters"),
+    ],
+)
+def test_what_is_no_table_is_refused(rows: Any, message: str) -> None:
+    """With what was expected; times of an array are not taken for numbers."""
+    with pytest.raises(ValueError, match=message):
+        AppleClassifier(bits=8).fit(rows, [0, 1, 0, 1])
+
+
+def test_maps_come_in_arrays_and_in_series_too() -> None:
+    """Such as the column of a frame that holds the features of messages; one map is explained."""
+    maps = [{"a": float(number), "b": "xy"[number % 2]} for number in range(8)]
+    model = AppleClassifier(bits=8).fit(maps, [0, 1] * 4)
+    for same in (np.array(maps), pd.Series(maps), tuple(maps)):
+        assert (
+            AppleClassifier(bits=8).fit(same, [0, 1] * 4).predict_proba(maps).tolist()
+            == model.predict_proba(maps).tolist()
+        )
+    assert model.explain(maps[0]) == model.explain(maps[:1])
+    no_numbers: list[Any] = [-1, "x", 2.5]
+    for wrong in no_numbers:
+        with pytest.raises(ValueError, match="top: expected a whole number from 0 on"):
+            model.monomials(wrong)
+
+
+def test_more_features_than_an_example_may_have_are_refused() -> None:
+    """With the row's number: the rest would be left out. Too many classes are told as labels."""
+    rows = np.eye(40, 5) + 1.0
+    fits = AppleClassifier(bits=8, max_features_per_example=6).fit(rows, [0, 1] * 20)
+    wide = [{"a": 1.0}, {str(number): 1.0 for number in range(6)}]
+    with pytest.raises(ValueError, match=r"row 1: expected at most 5 features \(max_features_per_example\), found 6"):
+        fits.predict(wide)
+    with pytest.raises(ValueError, match="row 0: expected at most 4 features"):
+        AppleClassifier(bits=8, max_features_per_example=5).fit(rows, [0, 1] * 20)
+    with pytest.raises(ValueError, match="row 0: expected at most 2 features"):
+        AppleClassifier(bits=8, max_features_per_example=6, ngrams={"*": 2}).fit(rows, [0, 1] * 20)
+    with pytest.raises(ValueError, match="y: expected labels of at most 1,000 classes, found 1,001"):
+        AppleClassifier(bits=8).partial_fit(np.ones((2, 1)), [0, 1], classes=list(range(1001)))
 
 
 def test_it_goes_with_pipelines_and_searches() -> None:

@@ -67,9 +67,17 @@ def test_times_are_needed_where_epochs_are_spans_of_time() -> None:
         AppleClassifier(**CHOSEN).learn_many(frame, labels, times=times[:3])
     with pytest.raises(ValueError, match="time: expected none"):
         AppleClassifier().learn_one({"a": 1.0}, True, time=times[0])  # noqa: FBT003
-    for no_time in (True, "noon", float("nan"), 1e30):
+    for no_time in (True, "noon", float("nan"), 1e30, 1.7e12, pd.NaT, np.datetime64("NaT")):
         with pytest.raises(ValueError, match="time: expected"):
             AppleClassifier(**CHOSEN).learn_one({"a": 1.0}, True, time=no_time)  # type: ignore[arg-type]  # noqa: FBT003
     for no_span in (5, "soon", "", timedelta(0), "0s"):
-        with pytest.raises(ValueError, match="expected"):
+        with pytest.raises(ValueError, match="epoch_length: expected"):
             span_of(no_span)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="epoch_examples, epoch_length: expected one of them"):
+        AppleClassifier(epoch_examples=5, **CHOSEN).learn_one({"a": 1.0}, True, time=times[0])  # noqa: FBT003
+
+
+def test_times_of_numpy_are_times() -> None:
+    """Of any unit, as a column of a frame has them."""
+    times = np.array(["2026-11-24T12:30", "1969-12-31T23:59"], "M8[m]")
+    assert milliseconds_of(times).tolist() == milliseconds_of(pd.to_datetime(times)).tolist() == [1795523400000, -60000]

@@ -2,6 +2,8 @@
 
 import json
 import math
+from datetime import time
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -125,9 +127,12 @@ def test_columns_without_names_are_those_of_svmlight(tmp_path: Any) -> None:
         (2.0**60, "expected a finite number below 2\\^60"),
         (10**400, "expected a finite number below 2\\^60"),
         (pd.Timestamp("2026-01-01"), "say what of the time matters"),
+        (np.datetime64("2026-01-01"), "say what of the time matters"),
+        (np.timedelta64(5, "s"), "say what of the time matters"),
+        (time(12, 30), "say what of the time matters"),
         (object(), "expected"),
     ],
-    ids=["infinite", "2^60", "10^400", "a time", "an object"],
+    ids=["infinite", "2^60", "10^400", "a time", "NumPy's time", "NumPy's span", "a time of day", "an object"],
 )
 def test_what_is_no_value_is_refused(cell: Any, message: str) -> None:
     """With its column, in a map and in a frame."""
@@ -147,10 +152,31 @@ def test_half_a_character_is_refused(row: dict[str, Any], rules: CellRules) -> N
         Featurizer(reading=rules).maps([row])
 
 
+def test_maps_that_never_end_are_refused() -> None:
+    """By the depth that a message may have, before Python's own."""
+    itself: dict[str, Any] = {}
+    itself["x"] = itself
+    for rules in (RECORD, MESSAGE):
+        with pytest.raises(UnreadableCellError, match="row 0: expected maps at most 16 deep"):
+            Featurizer(reading=rules).maps([itself])
+
+
+def test_decimals_and_arrays_in_cells() -> None:
+    """In maps and in frames, by both rules: a decimal is a number, an array a list. Other objects are refused."""
+    rows = [{"x": Decimal("1.5"), "y": np.arange(1.0, 4.0)}, {"x": Decimal(2), "y": np.ones(3)}]
+    plain = [{"x": 1.5, "y": [1.0, 2.0, 3.0]}, {"x": 2.0, "y": [1.0] * 3}]
+    same(Featurizer().maps(rows), Featurizer().maps(plain), "indptr", "keys", "values")
+    same(Featurizer().frame(narwhals_of(pd.DataFrame(rows))), Featurizer().maps(plain), "indptr", "keys", "values")
+    message = Featurizer(reading=MESSAGE)
+    same(message.maps([{"x": Decimal("1.5")}]), message.maps([{"x": 1.5}]), "indptr", "keys", "values")
+    with pytest.raises(UnreadableCellError, match=r"row 1: expected numbers, texts, booleans, .* a set"):
+        message.maps([{"x": 1.0}, {"x": {1, 2}}])
+
+
 def test_missing_cells_of_each_kind_are_absent() -> None:
     """None, NaN, pandas' NA and NaT, and an empty text."""
-    rows = {"x": [None, math.nan, pd.NA, pd.NaT, "", np.float32("nan"), "there"]}
-    assert Featurizer().frame(narwhals_of(pd.DataFrame(rows))).indptr.tolist() == [0, 0, 0, 0, 0, 0, 0, 1]
-    assert Featurizer().maps([{"x": cell} for cell in rows["x"]]).indptr.tolist() == [0, 0, 0, 0, 0, 0, 0, 1]
+    rows = {"x": [None, math.nan, pd.NA, pd.NaT, "", np.float32("nan"), np.datetime64("NaT"), "there"]}
+    assert Featurizer().frame(narwhals_of(pd.DataFrame(rows))).indptr.tolist() == [0, 0, 0, 0, 0, 0, 0, 0, 1]
+    assert Featurizer().maps([{"x": cell} for cell in rows["x"]]).indptr.tolist() == [0, 0, 0, 0, 0, 0, 0, 0, 1]
     whole = pd.DataFrame({"n": pd.array([1, None], "Int64"), "b": pd.array([None, True], "boolean")})
     assert Featurizer().frame(narwhals_of(whole)).indptr.tolist() == [0, 1, 2]

@@ -1,5 +1,6 @@
 """The models of River's interface, on River's sets, in its pipelines and evaluations."""
 
+import math
 import pickle
 from typing import Any
 
@@ -77,6 +78,79 @@ def test_rows_with_other_names_and_nested_maps() -> None:
     assert model._model.online.learner.examples == len(rows) * 3
     with pytest.raises(ValueError, match="expected a finite weight"):
         model.learn_one({"a": 1.0}, 1.0, w=-1.0)
+
+
+@pytest.mark.parametrize("label", [math.nan, math.inf, 1e300, None, "a", [1]])
+def test_what_is_no_amount_is_refused(label: Any) -> None:
+    """Infinity made every later prediction NaN. So it is of frames, and of weights."""
+    model, frame = AppleRegressor(bits=8), pd.DataFrame({"a": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="y: expected a"):
+        model.learn_one({"a": 1.0}, label)
+    with pytest.raises(ValueError, match=r"y: expected .* in row 1"):
+        model.learn_many(frame, [1.0, label])
+    with pytest.raises(ValueError, match="w: expected a"):
+        model.learn_one({"a": 1.0}, 1.0, w=label)
+    with pytest.raises(ValueError, match=r"w: expected .* in row 1"):
+        model.learn_many(frame, [1.0, 2.0], w=[1.0, label])
+    assert model.predict_one({"a": 1.0}) == 0.0
+
+
+def test_more_features_than_an_example_may_have_are_refused() -> None:
+    """Alone, in a frame, and by the codec."""
+    model = AppleRegressor(bits=8, max_features_per_example=4)
+    wide = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0}
+    asked: list[Any] = [
+        lambda: model.learn_one(wide, 1.0),
+        lambda: model.predict_one(wide),
+        lambda: model.learn_one({"space": wide}, 1.0),
+        lambda: model.learn_many(pd.DataFrame([wide]), [1.0]),
+    ]
+    for ask in asked:
+        with pytest.raises(ValueError, match="row 0: expected at most 3 features"):
+            ask()
+    model.learn_one({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0)
+
+
+@pytest.mark.parametrize("x", [None, [1.0], "a", pd.Series({"a": 1.0})])
+def test_a_row_is_a_map(x: Any) -> None:
+    """Also for a model that has rows behind it."""
+    model = AppleClassifier(bits=8)
+    for _ in range(2):
+        for ask in (lambda: model.learn_one(x, True), lambda: model.predict_one(x), lambda: model.explain_one(x)):  # noqa: FBT003
+            with pytest.raises(ValueError, match="x: expected a map of names to values"):
+                ask()
+        model.learn_one({"a": 1.0}, True)  # noqa: FBT003
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (1, "an integer from 2 to 1000, or a list of labels, found 1"),
+        (["a", "a"], "at least two different labels"),
+        ({"a", "b"}, "a list of labels, in their order, found the set"),
+        ("ab", "a list of labels, found 'ab'"),
+        (2.5, "a list of labels, found 2.5"),
+        ([[1], [2]], "texts, numbers or booleans"),
+    ],
+)
+def test_classes_are_different_labels_in_an_order(classes: Any, message: str) -> None:
+    """It is asked before anything is learned."""
+    for ask in (
+        lambda: AppleClassifier(classes=classes).learn_one({"a": 1.0}, "a"),
+        lambda: AppleClassifier(classes=classes).predict_proba_one({"a": 1.0}),
+    ):
+        with pytest.raises(ValueError, match=f"classes: expected {message}"):
+            ask()
+
+
+def test_a_missing_label_is_no_class() -> None:
+    """Nor is a list."""
+    no_labels: list[Any] = [None, math.nan, [1]]
+    for label in no_labels:
+        with pytest.raises(ValueError, match="y: expected a label, found"):
+            AppleClassifier(classes=3).learn_one({"a": 1.0}, label)
+        with pytest.raises(ValueError, match=r"y: expected (one of|a label)"):
+            AppleClassifier().learn_one({"a": 1.0}, label)
 
 
 def test_it_is_shown_by_what_was_chosen() -> None:

@@ -121,7 +121,7 @@ def test_predictors_of_a_mixture_have_sums_of_their_own() -> None:
     model = AppleClassifier(shuffle=False).fit(frame, labels)
     learner = model._online.learner
     row = model._rows(frame[:1], model._featurizer, reset=False)
-    places, _, _ = learner.active_features(row, 0)
+    places, _, _ = learner.active_features(row)
     assert len(places) == len(set(places.tolist())), "a product of two parents is one feature"
     (found,) = explain_scores(learner, model._featurizer.memory.names, row)
     assert [each.name for each in found.predictors] == list(NAMES)

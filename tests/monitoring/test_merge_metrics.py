@@ -11,6 +11,7 @@ from stream.learning.late_threads import OwnThread
 from stream.merging.cluster_of_rounds import SETUP, cluster_of, finish, new_process
 from stream.merging.lockstep import hourly
 from support.clock import Clock
+from support.null_watchers import NullObserver
 from support.records import HOUR, START
 
 from stream_apple.app.worker import assemble
@@ -19,8 +20,8 @@ from stream_apple.monitoring.definitions import METRICS, PREFIX
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS, MergeMetrics
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.loop.loop import Loop
+from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.merging.leader import MergeSummary
 from stream_apple.stream.merging.merging import MergedPartitions, MergingContext
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
@@ -78,13 +79,12 @@ def test_the_worker_s_registry_has_them_if_models_are_merged(mode: str) -> None:
     config = Config.model_validate(
         {"kafka": {"bootstrap.servers": "nowhere:1"}, "worker": {"group": "g", "threads": 1}, "merge": {"mode": mode}}
     )
-    monitoring = Monitoring(Metrics(), Health())
-    made = assemble(config, process.broker, lambda *_: pytest.fail("no model is needed"), monitoring)
-    assert isinstance(made.loop, Loop)
-    families = {family.name for family in monitoring.metrics.registry.collect()}
+    metrics, model = Metrics(), lambda *_: pytest.fail("no model is needed")
+    assemble(config, process.broker, model, metrics, Health(), NullObserver())
+    families = {family.name for family in metrics.registry.collect()}
     ours = {PREFIX + row.name.removesuffix("_total") for row in MERGE_METRICS}
     assert families & ours == (ours if mode == "average" else set())
-    assert (monitoring.metrics.facts().merging is not None) == (mode == "average")
+    assert (metrics.facts().merging is not None) == (mode == "average")
 
 
 def test_series_that_are_counted_exist_from_the_start() -> None:
@@ -206,8 +206,8 @@ def test_a_real_loop_tells_all_of_it() -> None:
         recorder,
         Clock(0.0, 0.01),
     )
-    monitoring, merging = Monitoring(process.metrics, process.health), partial(MergedPartitions, context)
-    process.loop = Loop(process.broker, process.owned, SETUP.loop, monitoring, OwnThread(), Clock(0.0, 0.01), merging)
+    merging, watchers = partial(MergedPartitions, context), Watchers(process.metrics, process.health, NullObserver())
+    process.loop = Loop(process.broker, process.owned, SETUP.loop, watchers, OwnThread(), Clock(0.0, 0.01), merging)
     step = process.loop.iterate
 
     def iterate() -> None:

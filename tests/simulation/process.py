@@ -10,15 +10,16 @@ from simulation.member_process import Delivery, MemberProcess, Unmeasured, at_on
 from simulation.memory_broker import Member
 from stream.learning.late_threads import OwnThread
 from support.clock import Clock
+from support.null_watchers import NullObserver
 from support.records import DECODER, SETTINGS, TOPIC
 
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import Threads
 from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
+from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.merging.merging import MergedPartitions, MergingContext, MergingFactory, no_merging
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
@@ -97,8 +98,8 @@ class Process(MemberProcess):
                 self.broker, setup.provenance, setup.settings.options, self.bystander, recorder, clock
             )
             merging = partial(MergedPartitions, context)
-        monitoring = Monitoring(self.metrics, self.health)
-        self.loop = Loop(self.broker, self.owned, setup.loop, monitoring, threads, clock, merging)
+        watchers = Watchers(self.metrics, self.health, NullObserver())
+        self.loop = Loop(self.broker, self.owned, setup.loop, watchers, threads, clock, merging)
         enter = self.owned.enter
 
         def entered(partition: Partition, state: State) -> None:

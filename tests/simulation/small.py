@@ -7,11 +7,12 @@ from contextlib import contextmanager
 import pytest
 import structlog
 
+from stream_apple.core.learner.state import table
 from stream_apple.stream.following import replica
 from stream_apple.stream.learning import scheduler
 from stream_apple.stream.loop import loop
 from stream_apple.stream.merging import committed_standings, leader, merging
-from stream_apple.stream.snapshots import blocks, merge_reading, restorer, writer
+from stream_apple.stream.snapshots import merge_reading, restorer, writer
 
 
 @contextmanager
@@ -19,7 +20,7 @@ def small(block_slots: int = 64) -> Iterator[None]:
     """For as long as the context lasts. None of these sizes decides about a result."""
     before = structlog.get_config()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK_SLOTS", block_slots)
+        patch.setattr(table, "BLOCK_SLOTS", block_slots)
         patch.setattr(writer, "MOST_IN_FLIGHT", 700)
         patch.setattr(restorer, "_MESSAGES", 2)
         patch.setattr(scheduler, "BATCH_BYTES", 300)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.name_search import NameFinder, NoNameFinder, Wanted
+from stream_apple.monitoring.name_search import NameFinder, Wanted
 from stream_apple.monitoring.observer import WorkerObserver
 from stream_apple.stream.partitions.partition import INCOMPLETE
 
@@ -42,8 +42,8 @@ class Status:
     """The state of one worker, for any number of viewers; costly views are computed now and then, and kept.
 
     settings  the configuration, redacted, in JSON types
-    now       returns monotonic seconds
     finder    looks for names that the view of a model lacks
+    now       returns monotonic seconds
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Status:
         metrics: Metrics,
         health: Health,
         settings: Mapping[str, Any],
+        finder: NameFinder,
         now: Callable[[], float] = time.monotonic,
-        finder: NameFinder | None = None,
     ) -> None:
         self._observer = observer
-        self._finder = finder or NoNameFinder()
+        self._finder = finder
         self._metrics = metrics
         self._health = health
         self._settings = settings

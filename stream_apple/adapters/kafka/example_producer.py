@@ -183,9 +183,9 @@ class TopicWriter:
                 if time.monotonic() - reported >= _SLICE_S:
                     reported = time.monotonic()
                     report(self.totals)
-        except InputFileError as error:
+        except (InputFileError, BrokerError) as error:
             self._drain(report)
-            raise InputFileError(f"{error}; {self.totals.delivered} examples before it were delivered") from None
+            raise type(error)(f"{error}; {self.totals.delivered} examples before it were delivered") from None
         self._drain(report)
         return self.totals
 
@@ -213,7 +213,6 @@ class TopicWriter:
                     ) from error
                 self._serve(_SLICE_S)
             except KafkaException as error:
-                self._drain(silent)
                 kind = InputFileError if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE else BrokerError
                 raise self._refused(number, value, error_text(error.args[0]), kind) from error
             else:
@@ -223,10 +222,7 @@ class TopicWriter:
                 return
 
     def _refused(self, number: int, value: bytes, why: str, kind: type[StreamAppleError]) -> StreamAppleError:
-        fault = f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: {why}"
-        # Of a fault of the file it is said when all before it have been delivered.
-        told = "" if kind is InputFileError else f"; {self.totals.delivered} examples before it were delivered"
-        return kind(fault + told)
+        return kind(f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: {why}")
 
     def _drain(self, report: Callable[[DeliveryTotals], None]) -> None:
         if self._failure is not None:

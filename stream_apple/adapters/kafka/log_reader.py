@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -20,11 +20,14 @@ from stream_apple.adapters.kafka.errors import (
 )
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.config import Config
-from stream_apple.errors import ConfigurationError
+from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import Committed, LogRange, Record
 
 UNKNOWN_S = 10.0
 """Seconds after which a broker is believed that does not know a partition: one that just came back may know none."""
+PATIENCE_S = 60.0
+"""The longest wait without a record before the end of what is committed."""
+_FETCH, _FETCH_S = 1_000, 0.2  # so long Ctrl-C may have to wait
 _POOLED_WAIT_MS = 20
 """How long a broker may delay the answer to a last fetch of a reader: the next reader of the client waits for it."""
 
@@ -186,6 +189,24 @@ class CommittedReader:
             messages = self._consumer.consume(limit, timeout_s)
         return [(message.topic() or "", cast("Record", message)) for message in _without_errors(messages)]
 
+    def read_to(
+        self, ends: Mapping[tuple[str, int], int] | None, stopping: Callable[[], bool] = lambda: False
+    ) -> Iterator[list[tuple[str, Record]]]:
+        """Yield what `fetch` returns, until all records below `ends` have come or `stopping()`; None: for ever.
+
+        BrokerError if nothing comes for PATIENCE_S before the ends; otherwise it raises what `fetch` does.
+        """
+        heard = time.monotonic()
+        while not stopping() and (ends is None or not self.passed(ends)):
+            if found := self.fetch(_FETCH, _FETCH_S):
+                yield found
+                heard = time.monotonic()
+            elif ends is not None and time.monotonic() - heard > PATIENCE_S:
+                raise BrokerError(
+                    f"expected all that is committed in {', '.join(sorted({topic for topic, _ in ends}))}, found "
+                    f"nothing for {PATIENCE_S:g} s: is the broker gone?"
+                )
+
     def close(self) -> None:
         """Close the connections to the brokers."""
         self._consumer.close()
@@ -293,6 +314,7 @@ class KafkaLogs:
         ahead_kib: int | None = None,
     ) -> None:
         self._examples = config.topics.examples
+        self._group = config.worker.group
         self._kafka = config.kafka
         self._cluster = cluster
         self._retry = retry or RetryPolicy()
@@ -320,6 +342,16 @@ class KafkaLogs:
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets, without waiting for open transactions."""
         return committed_offsets(self._consumer, self._retry, self._examples, partitions)
+
+    def committed_of(self, number: int) -> Committed:
+        """Return the group's committed offset of a partition; ConfigurationError if there is none, or no partition."""
+        committed = self.committed(self.chosen([number]))[number]
+        if committed is None:
+            raise ConfigurationError(
+                f"expected an offset of {self._examples}-{number} that group {self._group} has committed, found none: "
+                f"no worker has published anything with this configuration"
+            )
+        return committed
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets; wait for transactions that are still deciding them."""

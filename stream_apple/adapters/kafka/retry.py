@@ -118,31 +118,22 @@ class RetryPolicy:
         `on_first_failure` is called before the second attempt, and may raise an error. Otherwise this raises that of
         `call_error` for an error that is not transient, and BrokerError at the deadline.
         """
-        with self.waiting():
-            return self._retry(what, call, executor, on_first_failure)
-
-    def _retry(
-        self,
-        what: str,
-        call: Callable[[], _T],
-        executor: AbandonableExecutor | None,
-        on_first_failure: Callable[[], None] | None,
-    ) -> _T:
         cause: Exception | None = None
-        for is_late in self.attempts():
-            if cause is not None and on_first_failure is not None:
-                on_first_failure()
-                on_first_failure = None
-            try:
-                with as_kafka_exception():
-                    return call() if executor is None else executor.run(call, is_late)
-            except KafkaException as failure:
-                error = failure.args[0]
-                if not is_transient(error):
-                    raise call_error(error, what) from failure
-                reason, cause = error.str(), failure
-            except AbandonedError as failure:
-                reason, cause = "the call is still blocked", failure
+        with self.waiting():
+            for is_late in self.attempts():
+                if cause is not None and on_first_failure is not None:
+                    on_first_failure()
+                    on_first_failure = None
+                try:
+                    with as_kafka_exception():
+                        return call() if executor is None else executor.run(call, is_late)
+                except KafkaException as failure:
+                    error = failure.args[0]
+                    if not is_transient(error):
+                        raise call_error(error, what) from failure
+                    reason, cause = error.str(), failure
+                except AbandonedError as failure:
+                    reason, cause = "the call is still blocked", failure
         if self.is_over:
             raise BrokerError(f"{what}: asked to stop while waiting for Kafka: {reason}") from cause
         raise BrokerError(f"{what}: no success within {self.deadline_s:g} s: {reason}") from cause

@@ -6,6 +6,7 @@ An error is `{"error": "..."}`, with the faulty instances beside it: a request w
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ _JSON, _MSGPACK = "application/json", "application/msgpack"
 _FORMS = {"": False, _JSON: False, _MSGPACK: True, "application/x-msgpack": True, "application/vnd.msgpack": True}
 _BODY_S = 10.0  # for all of a body to come
 _NO_CACHE = {"Cache-Control": "no-store"}
+_QUESTIONS = "/v1/models/NAME:predict and :explain"
 
 _to_json = msgspec.json.Encoder().encode
 _to_msgpack = msgspec.msgpack.Encoder().encode
@@ -81,7 +83,7 @@ class Application:
                 Route("/metrics", self._scrape),
                 *explain_routes(),
             ],
-            exception_handlers={HTTPException: _as_error},
+            exception_handlers={HTTPException: _as_error, BadRequestError: _as_refusal},
             middleware=[Middleware(Lingering)],
         )
 
@@ -167,11 +169,8 @@ class Application:
 
     async def _model(self, request: Request) -> Response:
         """Tell whether the model is ready, and how it stands in each partition."""
+        self._check_name(request)
         replicas = self._answering.replicas
-        try:
-            self._check_name(request)
-        except BadRequestError as error:
-            return _reply(error.status, {"error": str(error)})
         ready = replicas.ready
         facts = [
             {
@@ -194,10 +193,7 @@ class Application:
 
     async def _metadata(self, request: Request) -> Response:
         """Tell what the model is, as V2 has it; predictions are asked for by V1."""
-        try:
-            self._check_name(request)
-        except BadRequestError as error:
-            return _reply(error.status, {"error": str(error)})
+        self._check_name(request)
         return _reply(
             200,
             {
@@ -221,6 +217,9 @@ def _is_packed(request: Request) -> bool:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _FORMS:
         raise BadRequestError(415, f"expected a body of {_JSON} or {_MSGPACK}, found {kind[:100]!r}")
+    coding = request.headers.get("content-encoding", "").strip().lower()
+    if coding not in {"", "identity"}:
+        raise BadRequestError(415, f"expected a body that is not compressed, found the encoding {coding[:100]!r}")
     return _FORMS[kind]
 
 
@@ -236,9 +235,20 @@ async def _posted_only(request: Request) -> Response:
     raise HTTPException(405, f"expected POST, found {request.method}", headers={"Allow": "POST"})
 
 
-async def _as_error(_: Request, error: Exception) -> Response:
+async def _as_error(request: Request, error: Exception) -> Response:
+    """Return the reply to a request that no route takes; starlette's own errors say nothing but what the status is."""
     assert isinstance(error, HTTPException)
-    return _reply(error.status_code, {"error": error.detail}, headers=dict(error.headers or {}))
+    path, headers, told = request.url.path[:200], dict(error.headers or {}), error.detail
+    if told == HTTPStatus(error.status_code).phrase:
+        methods = headers.get("Allow", "").split(", ")
+        expected = " or ".join(sorted(methods)) if methods != [""] else "another path"
+        told = f"expected {expected}, found {request.method} {path!r}; questions are POSTed to {_QUESTIONS}"
+    return _reply(error.status_code, {"error": told}, headers=headers)
+
+
+async def _as_refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, BadRequestError)
+    return _reply(error.status, {"error": str(error)})
 
 
 def _scraped(registry: CollectorRegistry, accept: str) -> Response:

@@ -76,10 +76,8 @@ class Questions:
         try:
             found = self._bodies[packed](body).instances
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-            form = "msgpack" if packed else "JSON"
-            raise BadRequestError(
-                400, f'expected a body of {form}, {{"instances": [...]}}, found another: {error}'
-            ) from None
+            form, wrong = "msgpack" if packed else "JSON", f"another: {error}" if body else "none"
+            raise BadRequestError(400, f'expected a body of {form}, {{"instances": [...]}}, found {wrong}') from None
         if len(found) > self._most:
             raise BadRequestError(413, f"expected at most {self._most} instances, found {len(found)}")
         return self.instances(list(map(bytes, found)), packed=packed)
@@ -121,5 +119,10 @@ def _record_of(raw: bytes, *, packed: bool) -> bytes:
     if packed and raw[0] in {0xC4, 0xC5, 0xC6}:
         return msgspec.msgpack.decode(raw, type=bytes)
     if not packed and raw.startswith(b'"'):
-        return b64decode(msgspec.json.decode(raw, type=str), validate=True)
+        text = msgspec.json.decode(raw, type=str)
+        try:
+            return b64decode(text, validate=True)
+        except ValueError:
+            text = text if len(text) <= _KEYS_SHOWN else f"{text[:_KEYS_SHOWN]}..."
+            raise ValueError(f"expected a map as record, or a framed one in base64, found {text!r}") from None
     return raw

@@ -50,10 +50,10 @@ _ALL: list[Callable[[Any], Any]] = [
         "--mergeable",
         is_flag=True,
         hidden=True,
-        help="Choose what models need that are to be merged, as --shards does.",
+        help="Use the defaults of models that will be merged, as --shards does.",
     ),
     click.option(
-        "--shards", type=click.IntRange(1, 1024), help="Deal the examples to so many learners: i to i mod SHARDS."
+        "--shards", type=click.IntRange(1, 1024), help="Deal the examples to this many learners: i to i mod SHARDS."
     ),
     click.option(
         "--merge",
@@ -66,7 +66,7 @@ _ALL: list[Callable[[Any], Any]] = [
         "--merge-parents",
         type=click.Choice(("votes", "union")),
         hidden=True,
-        help="With --shards: which new parents stay in a merge, as many as each has in the mean, or all.  "
+        help="With --shards: a merge keeps as many new parents as each model has on average (votes), or all (union).  "
         "[default: votes, with --passes union]",
     ),
     click.option(
@@ -75,13 +75,13 @@ _ALL: list[Callable[[Any], Any]] = [
         default=1,
         show_default=True,
         hidden=True,
-        help="With --shards: so many epochs from one merge to the next.",
+        help="With --shards: how many epochs there are from one merge to the next.",
     ),
     click.option(
         "--passes",
         type=click.IntRange(1),
         hidden=True,
-        help="With --shards: learn so many times, merge at the end of each pass instead, grow in the first alone.",
+        help="With --shards: learn the examples this many times, merge after each pass, and grow only in the first.",
     ),
 ]
 

@@ -14,8 +14,9 @@ _QUOTE, _BACKSLASH, _COLON, _COMMA, _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _C
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*")
 _WORD = re.compile(rb"-?[A-Za-z][A-Za-z0-9]*")
-_LONGEST_QUOTE = 40
-_LOOKED_AT = 4 * _LONGEST_QUOTE  # bytes, of what is quoted
+LONGEST_QUOTE = 40
+LOOKED_AT = 4 * LONGEST_QUOTE
+"""How many bytes of what is quoted are looked at."""
 _KINDS = {b"{": "an object", b"[": "an array"}
 _WORDS = {b"true": "a bool", b"false": "a bool", b"null": ""}
 
@@ -57,7 +58,7 @@ def enclosing_key(value: bytes, place: int) -> tuple[str | None, bool]:
     start, stop, ended = _enclosing(np.frombuffer(value, np.uint8), min(place, len(value)))
     if start < 0 or ended:
         return None, bool(ended)
-    return value[start : min(stop, start + _LOOKED_AT)].decode(errors="replace"), False
+    return value[start : min(stop, start + LOOKED_AT)].decode(errors="replace"), False
 
 
 def found_in(value: bytes, place: int) -> str:
@@ -68,13 +69,13 @@ def found_in(value: bytes, place: int) -> str:
     if first in _KINDS:
         return _KINDS[first]
     if first == b'"':
-        found = _STRING.match(value, place, place + _LOOKED_AT)
+        found = _STRING.match(value, place, place + LOOKED_AT)
         assert found is not None
         return f"a string: {quoted(found.group()[1:].removesuffix(first))}"
-    number = _NUMBER.match(value, place, place + _LOOKED_AT)
+    number = _NUMBER.match(value, place, place + LOOKED_AT)
     if number is not None:
         return f"a number: {quoted(number.group())[1:-1]}"
-    word = _WORD.match(value, place, place + _LOOKED_AT)
+    word = _WORD.match(value, place, place + LOOKED_AT)
     if word is not None:
         kind = _WORDS.get(word.group(), "")
         quote = quoted(word.group())[1:-1]
@@ -84,5 +85,5 @@ def found_in(value: bytes, place: int) -> str:
 
 def quoted(text: bytes) -> str:
     """Return the beginning of a text as Python would quote it, in ASCII."""
-    quote = ascii(text[:_LOOKED_AT].decode(errors="replace"))
-    return quote if len(quote) <= _LONGEST_QUOTE else f"{quote[:_LONGEST_QUOTE]}...{quote[0]}"
+    quote = ascii(text[:LOOKED_AT].decode(errors="replace"))
+    return quote if len(quote) <= LONGEST_QUOTE else f"{quote[:LONGEST_QUOTE]}...{quote[0]}"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec import msgpack_tags as mp
 from stream_apple.core.codec.msgpack_reader import OK, ZERO, Bytes, byte
+from stream_apple.core.codec.msgpack_writer import put, put_integer
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.jit import routine, unlikely
 
@@ -240,40 +241,6 @@ def exact_float(
 
 
 @routine
-def put(out: Bytes, to: int, tag: int, bits: np.uint64, size: int) -> int:
-    """Write `tag` and the low `size` <= 8 bytes of `bits` after it, big-endian; return where they end."""
-    out[np.uint64(to)] = tag
-    for step in range(size):
-        out[np.uint64(to + 1 + step)] = np.uint8(bits >> np.uint64(8 * (size - 1 - step)))
-    return to + 1 + size
-
-
-@routine
-def _put_integer(out: Bytes, to: int, size: np.uint64, negative: bool) -> int:  # noqa: FBT001
-    """Write an integer of at most 64 bits in the shortest form."""
-    if negative and size != ZERO:
-        bits = ZERO - size
-        if size <= np.uint64(32):
-            return put(out, to, int(bits & np.uint64(0xFF)), ZERO, 0)
-        if size <= np.uint64(1 << 7):
-            return put(out, to, 0xD0, bits, 1)
-        if size <= np.uint64(1 << 15):
-            return put(out, to, 0xD1, bits, 2)
-        if size <= np.uint64(1 << 31):
-            return put(out, to, 0xD2, bits, 4)
-        return put(out, to, 0xD3, bits, 8)
-    if size < np.uint64(1 << 7):
-        return put(out, to, int(size), ZERO, 0)
-    if size < np.uint64(1 << 8):
-        return put(out, to, 0xCC, size, 1)
-    if size < np.uint64(1 << 16):
-        return put(out, to, 0xCD, size, 2)
-    if size < np.uint64(1 << 32):
-        return put(out, to, 0xCE, size, 4)
-    return put(out, to, 0xCF, size, 8)
-
-
-@routine
 def number_text(
     source: Bytes, at: int, end: int, out: Bytes, to: int, scratch: NDArray[np.uint64]
 ) -> tuple[int, int, int]:
@@ -334,7 +301,7 @@ def number_text(
             power = 0
             cut = False
         if power == 0 and not (negative and significand > _LARGEST_NEGATIVE):
-            return at, _put_integer(out, to, significand, negative), OK
+            return at, put_integer(out, to, significand, negative), OK
     bits, settled = nearest_float(significand, power)
     if cut and settled:
         # The true number lies between these two.

@@ -17,9 +17,9 @@ from stream_apple.core.codec.json_numbers import (
     POINT,
     SMALL_E,
     ZERO_DIGIT,
-    put,
 )
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, ZERO, Bytes, byte, is_utf8
+from stream_apple.core.codec.msgpack_writer import put
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.jit import routine
 

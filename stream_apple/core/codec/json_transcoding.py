@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.codec import msgpack_tags as mp
-from stream_apple.core.codec.json_numbers import EXACT, number_text, put
+from stream_apple.core.codec.json_numbers import EXACT, number_text
 from stream_apple.core.codec.json_reader import (
     CLOSE_OBJECT,
     COMMA,
@@ -29,6 +29,7 @@ from stream_apple.core.codec.json_reader import (
     string_at,
 )
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, ZERO, Bytes, byte, word_at
+from stream_apple.core.codec.msgpack_writer import put
 from stream_apple.core.codec.parse import FEATURES_BIT, known_key
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.jit import kernel, routine

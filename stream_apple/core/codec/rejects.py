@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from stream_apple.core.batch import Limits
 
-_LONGEST_QUOTE = 40
-_LOOKED_AT = 4 * _LONGEST_QUOTE  # bytes, of what is quoted
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TYPES = {
     "label": "a number or nil",
@@ -132,7 +130,7 @@ def explain(
 
 
 def _shortened(quote: str) -> str:
-    return quote if len(quote) <= _LONGEST_QUOTE else f"{quote[:_LONGEST_QUOTE]}..."
+    return quote if len(quote) <= json_faults.LONGEST_QUOTE else f"{quote[: json_faults.LONGEST_QUOTE]}..."
 
 
 def _expected_bytes(key: str | None, value: bytes, place: int) -> str:
@@ -169,7 +167,7 @@ def _found(reason: Reason, value: bytes, place: int) -> str:
     if place >= len(value):
         return "the end of the record"
     kind = int(mp.KINDS[value[place]])
-    if place == 0 and kind != mp.MAP and (found := _foreign(value)):
+    if place == 0 and kind != mp.MAP and (found := foreign(value)):
         return found
     if kind == mp.BROKEN:
         return f"byte 0x{value[place]:02x}"
@@ -183,7 +181,7 @@ def _found(reason: Reason, value: bytes, place: int) -> str:
         size = int.from_bytes(value[place + 1 : start], "big")
     if start + size > len(value):
         return f"{_KINDS[kind]} that is cut short"
-    content = value[start : start + min(size, _LOOKED_AT)]
+    content = value[start : start + min(size, json_faults.LOOKED_AT)]
     match kind:
         case mp.STR:
             quote = ascii(content.decode(errors="replace"))
@@ -194,7 +192,7 @@ def _found(reason: Reason, value: bytes, place: int) -> str:
     return f"{_KINDS[kind]}: {_shortened(quote)}"
 
 
-def _foreign(value: bytes) -> str | None:
+def foreign(value: bytes) -> str | None:
     """Describe a record that is neither msgpack nor an object of JSON; None if it may be msgpack."""
     if frame := framing(value):
         return frame
@@ -212,7 +210,7 @@ def _is_text(value: bytes) -> bool:
     """Return whether the value begins as readable text: no msgpack but an integer does."""
     try:
         # An incremental decoder does not refuse a character that is cut off at the end.
-        text = codecs.getincrementaldecoder("utf-8")().decode(value[:_LOOKED_AT])
+        text = codecs.getincrementaldecoder("utf-8")().decode(value[: json_faults.LOOKED_AT])
     except UnicodeDecodeError:
         return False
     return "".join(text.split()).isprintable()

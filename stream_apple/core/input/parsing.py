@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 import msgpack
 
 from stream_apple.core.codec.first_bytes import FRAME_BYTES, is_json, schema_of
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.rejects import Reason, foreign
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError, check_parts, refuse_too_many_parts
 
-_QUOTED = 40  # bytes of a record that is no map
-_DATETIME = 3  # msgpack.unpackb(timestamp=3) reads a timestamp as an aware datetime
+AS_DATETIME = 3
+"""With timestamp=3 msgpack reads a timestamp as an aware datetime."""
 
 
 class RefusedError(ParseError):
@@ -127,7 +127,7 @@ def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
     parts = Parts()
     try:
         return msgpack.unpackb(
-            value, object_pairs_hook=parts.map, list_hook=parts.list, timestamp=_DATETIME, strict_map_key=False
+            value, object_pairs_hook=parts.map, list_hook=parts.list, timestamp=AS_DATETIME, strict_map_key=False
         )
     except ParseError:
         raise
@@ -141,9 +141,8 @@ def _instead(value: bytes, error: Exception) -> str:
     """Say what the bytes are that msgpack's reader has refused so: most often text that is no object of JSON."""
     if not value:
         return "no bytes"
-    begins = value[:_QUOTED].decode(errors="replace")
-    if value[:_QUOTED].isascii() and begins.isprintable():
-        return f"text that begins with {begins!r}"
+    if what := foreign(value):
+        return what
     if isinstance(error, msgpack.ExtraData):
         return f"more behind one value: {len(error.extra)} bytes"
     return str(error) or type(error).__name__

@@ -15,10 +15,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from math import isfinite
 
 from stream_apple.core.input.spelling import ParseError, spells_plainly
+from stream_apple.core.latest_time import END_MS
 
 _FIRST_MILLISECONDS = 100_000_000_000
-END_MS = 253_402_300_800_000
-"""The year 10000: larger numbers are refused, as they are microseconds or nanoseconds."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _OF_TIME = re.compile(r"(?:^|[^a-z])(?:date|datetime|time|timestamp|ts)(?:$|[^a-z])", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.appraisal import Appraiser
 from stream_apple.core.learner.class_progress import progress_of
-from stream_apple.core.learner.forgetting import forget_features
+from stream_apple.core.learner.forgetting import forget_features, release_zeros
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES, UNCHANGED, Growth, grow
-from stream_apple.core.learner.kernels.decay import release_zeros, settle
+from stream_apple.core.learner.kernels.decay import settle
 from stream_apple.core.learner.kernels.drift import empty_watch, restart
 from stream_apple.core.learner.kernels.mixed import process_mixed
 from stream_apple.core.learner.kernels.mixture import EARLY, effective_weights, is_late
@@ -47,6 +47,7 @@ from stream_apple.core.learner.state.recent import longest_recent
 from stream_apple.core.learner.state.table import Table
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.core.learner.tuple_selection import TupleSelection
+from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.errors import ModelError
 
 __all__ = ["Learner", "Scores"]
@@ -149,15 +150,13 @@ class Learner:
         self._make_room(len(prepared.keys))
         return SingleRow(self, row, prepared, prepare)
 
-    def active_features(self, batch: Batch, row: int) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
-        """Return the slots of a row's features, int64[k], their values, float32[k], and the published score.
+    def active_features(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
+        """Return the slots of the only row's features, int64[k], their values, float32[k], and the published score.
 
         The constant, which has the last slot of the table, is one of the features. The model does not change.
         """
         scores = Scores.empty(1)
-        prepared = batch.select(np.array([row]))
-        if self.preparation.active:
-            prepared = self.preparation.prepare(prepared)
+        prepared = self.preparation.prepare(batch) if self.preparation.active else batch
         self._make_room(len(prepared.keys))
         slots = self._work.features.slot
         slots[:] = len(self.table.slots)  # none has this number
@@ -224,7 +223,7 @@ class Learner:
         own = {name: array for name, array in self.sums.items() if not name.startswith(_PREPARED)}
         if self.options.mixed and "late" in sums:
             own["late"] = self._state.mixture.late
-        _take_over(own, {name: array for name, array in sums.items() if name not in prepared})
+        take_over_arrays(own, {name: array for name, array in sums.items() if name not in prepared})
         self.preparation.restore({name.removeprefix(_PREPARED): sums[name] for name in prepared})
         self.progress.observe_anew()
 
@@ -260,7 +259,7 @@ class Learner:
         """
         own = self.observed
         if own.keys() <= observed.keys():
-            _take_over(own, {name: observed[name] for name in own})
+            take_over_arrays(own, {name: observed[name] for name in own})
 
     def digest(self) -> str:
         """Return a hash, 32 hex digits, of every bit that future scores and sums depend on."""
@@ -406,7 +405,7 @@ class Learner:
         settle(self.table, self._state.decay, rule)
         # With ssm, residuals make a product a parent, whatever its weight: products of weight 0 have to stay.
         if rule.l1 > 0.0 and self.options.method == "apple" and self.options.selection != "ssm":
-            self._state.scalars.counts[OCCUPIED] -= release_zeros(self.table)
+            release_zeros(self.table, self._state.scalars)
 
     def _process(
         self,
@@ -516,14 +515,3 @@ def _end_of(learned: NDArray[np.int64], count: int, stop: int) -> int:
 def _rows(scores: Scores, start: int, stop: int) -> Scores:
     """Return views of rows [start, stop) of all columns; an `early` without rows stays without rows."""
     return Scores._make(column[start:stop] for column in scores)
-
-
-def _take_over(own: Mapping[str, NDArray[np.generic]], given: Mapping[str, NDArray[np.generic]]) -> None:
-    """Copy the given arrays into `own`, which must have the same names, types and sizes; ValueError otherwise."""
-    if (found := sorted(given)) != sorted(own):
-        raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(found)}")
-    for name, array in own.items():
-        new = given[name]
-        if new.dtype != array.dtype or new.shape != array.shape:
-            raise ValueError(f"{name}: expected {array.dtype}[{array.size}], found {new.dtype}[{new.size}]")
-        array[:] = new

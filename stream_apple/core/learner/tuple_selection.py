@@ -26,6 +26,7 @@ from stream_apple.core.learner.kernels.tuple_expansion import set_of
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.model import EXAMPLES, LEVEL, OCCUPIED, SEEN, SINCE, ModelScalars, Tuples
 from stream_apple.core.learner.state.table import Table, Words, free_slots
+from stream_apple.core.named_arrays import check_kinds
 
 FEWEST_EXAMPLES = 1000  # from which a selection is made: the counts of fewer say little
 MOST_TUPLES = 1 << 15  # selected tuples, and as many known attributes: snapshots keep them in one message
@@ -82,14 +83,9 @@ class TupleSelection:
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the arrays of another selection; ValueError if they are none."""
-        own = self.arrays
-        if sorted(arrays) != sorted(own):
-            raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(sorted(arrays))}")
-        if not own:
+        check_kinds(self.arrays, arrays)
+        if not self.selecting:
             return
-        for name, array in own.items():
-            if (new := arrays[name]).dtype != array.dtype or new.ndim != 1:
-                raise ValueError(f"{name}: expected {array.dtype}, found {new.dtype}")
         chosen, known, state = (arrays[name] for name in _NAMES)
         if len(state) != len(self._state) or max(len(chosen), len(known)) > MOST_TUPLES:
             raise ValueError(f"tuples: expected at most {MOST_TUPLES:,}, found {len(chosen):,} and {len(known):,}")

@@ -28,7 +28,6 @@ from stream_apple.demo.predictions import PredictionReader
 from stream_apple.demo.rate import Rate
 from stream_apple.demo.readiness import wait_until_listening, wait_until_ready
 from stream_apple.demo.scrape import Scraper
-from stream_apple.demo.screen import Screen
 from stream_apple.demo.traffic import traffic
 from stream_apple.demo.viewer import Viewer
 
@@ -54,11 +53,11 @@ class LoopSession:
     """One run of the loop; use once.
 
     port    of the worker's HTTP server, 0 for any
-    screen  is shown how the run stands
+    screen  shows how the run stands
     viewer  is shown the worker's status page, and says when everything may end
     """
 
-    def __init__(self, requests: int, port: int, screen: Screen[LoopView], viewer: Viewer) -> None:
+    def __init__(self, requests: int, port: int, screen: Callable[[LoopView], None], viewer: Viewer) -> None:
         self._port = port
         self._screen = screen
         self._viewer = viewer
@@ -128,7 +127,7 @@ class LoopSession:
 
     def _show(self, **changes: Any) -> None:  # noqa: ANN401  fields of LoopView
         self._view = self._view._replace(**changes)
-        self._screen.show(self._view)
+        self._screen(self._view)
 
     def _show_doing(self, *, doing: str = "", address: str = "") -> None:  # noqa: ARG002  the worker's is shown
         if doing:

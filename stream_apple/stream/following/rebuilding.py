@@ -8,11 +8,11 @@ from contextlib import closing
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.following.as_of import Moment
+from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.snapshots.store import StoredModel
 from stream_apple.stream.verification.faults import Faults
-from stream_apple.stream.verification.output_logs import scan_of
 from stream_apple.stream.verification.replay import Outputs, Replay, Sources, StandStill
 
 
@@ -46,7 +46,7 @@ def rebuild(sources: Sources, stored: StoredModel, committed: Committed, moment:
     if replay.model.held is not None and moment != Moment.of(replay.model):
         pass_through(replay.stand())
     offsets = range(replay.model.next_offset, offset)
-    with closing(scan_of(sources.logs, topic, number, offsets, sources.fetch_records)) as scan:
+    with closing(LogScan(sources.logs, topic, number, offsets, sources.fetch_records)) as scan:
         for records in scan.batches():
             pass_through(replay.learn(records, outputs))
             outputs.dead_letters.clear()
@@ -61,7 +61,7 @@ def _stand_at(sources: Sources, replay: Replay, moment: Moment) -> None:
     model, topic = replay.model, sources.provenance.topics.examples
     if not Moment.of(model).boundary:
         offsets = range(moment.offset, sources.logs.log_range(topic, model.partition).high)
-        with closing(scan_of(sources.logs, topic, model.partition, offsets, 1)) as scan:
+        with closing(LogScan(sources.logs, topic, model.partition, offsets, 1)) as scan:
             record = scan.take()
         if record is not None and model.stops_before(record):
             model.process([record])

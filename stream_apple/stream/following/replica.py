@@ -241,7 +241,7 @@ class Replica:
         self._noted = metadata.merge
         self._stop = stop
         self._replay = replay = self._sources.replay(model, metadata, stop.offset, self._faults)
-        if model.next_offset == self._at_new_snapshot and not self._saved_at_boundary(replay):
+        if model.next_offset == self._at_new_snapshot and not replay.saved_at_boundary:
             self._compare(model.digest())
         if model.held is not None:
             with self._changing():
@@ -341,10 +341,6 @@ class Replica:
     def _at_new_snapshot(self) -> int | None:
         return None if self._new_snapshot is None else self._new_snapshot.at
 
-    def _saved_at_boundary(self, replay: Replay) -> bool:
-        noted, snapshot = None if replay.crossing is None else replay.crossing.noted, replay.metadata.snapshot
-        return noted is not None and snapshot is not None and noted.at == snapshot.at
-
     def _compare_on_the_way(self, replay: Replay) -> None:
         """Compare the digest that the replay has taken at the newest snapshot's offset, if it has just passed that."""
         if replay.digest is not None and self._new_snapshot is not None:
@@ -353,7 +349,7 @@ class Replica:
     def _compare_at_boundary(self, replay: Replay) -> None:
         """Compare a model that is held at a boundary, or has passed it, with a snapshot of the same state there."""
         model, noted = replay.model, None if replay.crossing is None else replay.crossing.noted
-        if noted is None or not self._saved_at_boundary(replay) or model.next_offset != self._at_new_snapshot:
+        if noted is None or not replay.saved_at_boundary or model.next_offset != self._at_new_snapshot:
             return
         stage = "held" if noted.state is BoundaryState.CONTRIBUTED else "passed"
         if Moment.of(model).boundary == stage:

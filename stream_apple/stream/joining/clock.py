@@ -8,7 +8,8 @@ only by a majority, as in `core/event_time.py`. Outcomes never set the clock bac
 
 from typing import NamedTuple
 
-from stream_apple.core.event_time import LATEST_MS, VOTES_AHEAD
+from stream_apple.core.event_time import VOTES_AHEAD
+from stream_apple.core.latest_time import END_MS
 
 
 class OutcomeClock(NamedTuple):
@@ -34,7 +35,7 @@ class OutcomeClock(NamedTuple):
             if time_ms < now - tolerance_ms:
                 return self  # it is late, so it does not show how far the log has come
             return OutcomeClock(max(now, time_ms), votes - 1 if votes else 0, rival)
-        if not 0 < time_ms < LATEST_MS:
+        if not 0 < time_ms < END_MS:
             return self
         if votes and abs(time_ms - rival) <= tolerance_ms:
             votes, rival = votes + 1, max(rival, time_ms)

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 from stream_apple.core.codec.outer_map import key_of_id
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.event_time import LATEST_MS
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.outer_record import OuterRecords, check_size
 from stream_apple.core.input.parsing import RefusedError, parsed_record
 from stream_apple.core.input.record_mapper import RecordMapper, fields_of
 from stream_apple.core.input.spelling import ParseError
+from stream_apple.core.latest_time import END_MS
 from stream_apple.stream.joining.own_messages import (
     Entry,
     HeartbeatEntry,
@@ -103,6 +103,6 @@ def _read(read: Callable[[Record, bytes], _Found], record: Record) -> "_Found | 
 def _timed(record: Record, time_ms: int | None) -> int:
     """Return the time of a record: `time_ms` of its field, else its own; RefusedError if that is not a valid time."""
     found = record.timestamp()[1] if time_ms is None else time_ms
-    if not 0 < found < LATEST_MS:
+    if not 0 < found < END_MS:
         raise RefusedError(Reason.BAD_TIMESTAMP, "a record timestamp", "none")
     return found

@@ -14,8 +14,8 @@ from stream_apple.core.codec.first_bytes import is_json
 from stream_apple.core.codec.json_transcoding import place_in_json
 from stream_apple.core.codec.outer_map import Field, OuterMap, open_maps
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.event_time import LATEST_MS
 from stream_apple.core.input.outer_record import OuterRecord
+from stream_apple.core.latest_time import END_MS
 from stream_apple.stream.log.columns import offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
 
@@ -78,7 +78,7 @@ def read_impressions(records: Sequence[Record], max_bytes: int) -> list[Impressi
     ):
         if outer is None:
             found.append(Unusable(offset, record, *opened.faults[number]))
-        elif not 0 < time_ms < LATEST_MS:
+        elif not 0 < time_ms < END_MS:
             found.append(Unusable(offset, record, Reason.BAD_TIMESTAMP, 0))
         else:
             found.append(Impression(offset, time_ms, record, outer))
@@ -97,7 +97,7 @@ def read_outcomes(records: Sequence[Record], max_bytes: int) -> list[Entry]:
 
 
 def _outcome(record: Record, outer: OuterMap | None, time_ms: int, reason: Reason, place: int) -> Entry:
-    offset, timed = record.offset(), 0 < time_ms < LATEST_MS
+    offset, timed = record.offset(), 0 < time_ms < END_MS
     if outer is None:
         covers = _covers_of(record.value()) if reason is Reason.NO_ID else None
         if covers is not None and timed:

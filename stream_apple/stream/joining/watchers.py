@@ -1,7 +1,7 @@
 """What a joiner's loop tells those who watch it; all calls are on its thread, so they must cost next to nothing."""
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.partition_join import Joined
@@ -32,15 +32,8 @@ class JoinLoopHealth(Protocol):
         ...
 
 
-class JoinWatchers(Protocol):
-    """Holds all who watch one joiner."""
+class JoinWatchers(NamedTuple):
+    """Holds all who watch one joiner: who measures its loop, and who answers probes about it."""
 
-    @property
-    def metrics(self) -> JoinRecorder:
-        """Return who measures what the loop does."""
-        ...
-
-    @property
-    def health(self) -> JoinLoopHealth:
-        """Return who answers probes about the loop."""
-        ...
+    metrics: JoinRecorder
+    health: JoinLoopHealth

@@ -1,55 +1,54 @@
-"""Scans of a range of one partition's log, which tell when the end is reached: a plain reader only stops delivering."""
+"""Scans a range of one partition's log, and tells when the end is reached: a plain reader only stops delivering."""
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from stream_apple.config.memory import BATCH_BYTES
 from stream_apple.errors import BrokerError
 from stream_apple.stream.log.columns import portion
-from stream_apple.stream.log.ports import Reader, Record
+from stream_apple.stream.log.ports import Readers, Record
 
 PATIENCE_S = 120.0
 """The longest wait without progress. A dead worker's open transaction hides the records after it until the broker
 aborts it (`transaction.timeout.ms`)."""
-_FETCH_TIMEOUT_S = 0.05  # the client waits so long for as many records as were asked for, even if the log has no more
-_MOMENT_S = 0.02
+_MOMENT_S = 0.02  # the client waits so long for as many records as were asked for, even if the log has no more
 
 
-class GradualScan:
-    """Reads the records from `start`, where `reader` stands, to below `stop`, at most `limit` in a call of `read`.
+class LogScan:
+    """Reads the records of a partition at these offsets, in order, at most `limit` in a fetch.
 
-    It is for a thread that has other things to do: a call does not wait long.
+    `read` is for a thread that has other things to do, and does not wait for records; all other methods do.
     """
 
     def __init__(
         self,
-        reader: Reader,
-        place: str,
-        start: int,
-        stop: int,
-        *,
+        logs: Readers,
+        topic: str,
+        partition: int,
+        offsets: range,
         limit: int = 1_000,
+        *,
         patience_s: float = PATIENCE_S,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._reader = reader
-        self._place = place
-        self._at = start
-        self._stop = stop
+        self._reader = logs.reader(topic, partition, offsets.start)
+        self._place = f"{topic}-{partition}"
+        self._at, self._stop = offsets.start, offsets.stop
         self._limit = limit
         self._patience_s = patience_s
         self._now = now
         self._heard = now()
+        self._fetched: deque[Record] = deque()
 
     @property
     def done(self) -> bool:
-        """Whether the scan has read all records below `stop`."""
+        """Whether all records of the range have been read."""
         return self._at >= self._stop
 
-    def read(self) -> Sequence[Record]:
-        """Return the records that have come, perhaps none; BrokerError after `patience_s` without progress."""
+    def read(self) -> list[Record]:
+        """Return the next records that have come, perhaps none; BrokerError after `patience_s` without progress."""
         if self.done:
             return []
         records = self._reader.fetch(self._limit, _MOMENT_S)
@@ -57,59 +56,21 @@ class GradualScan:
         if position > self._at:
             self._at, self._heard = position, self._now()
         elif self._now() - self._heard >= self._patience_s:
-            raise stalled(self._place, self._at, self._stop, self._patience_s)
+            raise BrokerError(
+                f"expected {self._place} to go on from offset {self._at} to {self._stop}, found nothing for "
+                f"{self._patience_s:g} s: is the broker gone, or is a transaction open there?"
+            )
         return [record for record in records if record.offset() < self._stop]
 
-    def close(self) -> None:
-        """Close the reader; the scan can't be used any more."""
-        self._reader.close()
-
-
-def stalled(place: str, at: int, stop: int, patience_s: float) -> BrokerError:
-    """Return the error for a log that gives no further record."""
-    return BrokerError(
-        f"expected {place} to go on from offset {at} to {stop}, found nothing for {patience_s:g} s: is the broker "
-        f"gone, or is a transaction open there?"
-    )
-
-
-class LogScan:
-    """Reads the records of a partition from where `reader` stands, until it has passed all offsets below `end`.
-
-    Records from `end` on that came in the last fetch are delivered, too.
-    """
-
-    def __init__(
-        self,
-        reader: Reader,
-        place: str,
-        end: int,
-        fetch_records: int,
-        *,
-        patience_s: float = PATIENCE_S,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._reader = reader
-        self._place = place
-        self._end = end
-        self._fetch_records = fetch_records
-        self._patience_s = patience_s
-        self._now = now
-        self._fetched: deque[Record] = deque()
-
     def take(self) -> Record | None:
-        """Return the next record; None at the end. BrokerError after `patience_s` without progress before the end."""
-        if not self._fetched:
-            self._fetched.extend(self._fetch())
-        return self._fetched.popleft() if self._fetched else None
+        """Return the next record, None at the end; it raises what `read` does."""
+        return self._fetched.popleft() if self.ahead(1) else None
 
     def ahead(self, most: int) -> list[Record]:
-        """Return some of the next records without taking them, at least one unless there are no more.
-
-        It raises what `take` does.
-        """
-        if not self._fetched:
-            self._fetched.extend(self._fetch())
+        """Return some of the next records without taking them, at least one unless there are no more."""
+        self._heard = self._now()  # time that has passed between two calls does not count
+        while not self._fetched and not self.done:
+            self._fetched.extend(self.read())
         return list(islice(self._fetched, most))
 
     def skip(self, count: int) -> None:
@@ -124,18 +85,6 @@ class LogScan:
             count = portion(batch, BATCH_BYTES)
             self._fetched = deque(batch[count:])
             yield batch[:count]
-
-    def _fetch(self) -> list[Record]:
-        deadline = self._now() + self._patience_s
-        while (before := self._reader.position) < self._end:
-            records = self._reader.fetch(self._fetch_records, _FETCH_TIMEOUT_S)
-            if records:
-                return list(records)
-            if self._reader.position > before:
-                deadline = self._now() + self._patience_s
-            elif self._now() >= deadline:
-                raise stalled(self._place, before, self._end, self._patience_s)
-        return []
 
     def close(self) -> None:
         """Close the reader; the scan is of no more use."""

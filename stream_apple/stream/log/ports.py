@@ -113,7 +113,15 @@ class Reader(Protocol):
         ...
 
 
-class Broker(Protocol):
+class Readers(Protocol):
+    """Opens readers of logs."""
+
+    def reader(self, topic: str, partition: int, offset: int) -> Reader:
+        """Return a reader of a partition of any topic, from `offset` on; several may be open at once."""
+        ...
+
+
+class Broker(Readers, Protocol):
     """A consumer of one topic, the input, and a transactional producer. A worker's input is the examples topic."""
 
     def partition_count(self, topic: str) -> int:
@@ -165,10 +173,6 @@ class Broker(Protocol):
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Return the offsets that the log has now; this asks the broker."""
-        ...
-
-    def reader(self, topic: str, partition: int, offset: int) -> Reader:
-        """Return a reader of a partition of any topic, from `offset` on; several may be open at once."""
         ...
 
     def backlog(self, partition: int) -> int:

@@ -1,5 +1,6 @@
 """The life of a loop: it starts, iterates until it is asked to stop, commits its work, and closes its clients."""
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -28,8 +29,7 @@ class MemberLoop(ABC):
         self._health = health
         self._now = now
         self._stopping = False
-        self._unassigned_since: float | None = None
-        self._is_said = False
+        self._say_unassigned_at: float | None = None
 
     def stop(self) -> None:
         """Ask `run` to end: it finishes its iteration, commits what there is to commit, and returns."""
@@ -53,12 +53,12 @@ class MemberLoop(ABC):
     def _say_if_unassigned(self, *, assigned: bool) -> None:
         """Log, once each time, that the group has assigned no partitions for ASSIGNMENT_LATE_S; `assigned`: it has."""
         if assigned:
-            self._unassigned_since, self._is_said = None, False
-        elif self._unassigned_since is None:
-            self._unassigned_since = self._now()
-        elif not self._is_said and (seconds := self._now() - self._unassigned_since) >= ASSIGNMENT_LATE_S:
-            self._is_said = True
-            _log.info("assignment_awaited", seconds=round(seconds, 3))
+            self._say_unassigned_at = None
+        elif self._say_unassigned_at is None:
+            self._say_unassigned_at = self._now() + ASSIGNMENT_LATE_S
+        elif (late_s := self._now() - self._say_unassigned_at) >= 0:
+            self._say_unassigned_at = math.inf
+            _log.info("assignment_awaited", seconds=round(ASSIGNMENT_LATE_S + late_s, 3))
 
     @abstractmethod
     def start(self) -> None:

@@ -4,7 +4,7 @@ The loop knows only these ports: metrics, health and the observer are made elsew
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from stream_apple.core.learner.parent_selection import Census
 from stream_apple.stream.log.ports import Record
@@ -84,20 +84,9 @@ class Observer(Protocol):
         ...
 
 
-class Watchers(Protocol):
-    """Holds all who watch one loop."""
+class Watchers(NamedTuple):
+    """Holds all who watch one loop: who measures it, who answers probes about it, and who sees what was learned."""
 
-    @property
-    def metrics(self) -> LoopRecorder:
-        """Return who measures what the loop does."""
-        ...
-
-    @property
-    def health(self) -> LoopHealth:
-        """Return who answers probes about the loop."""
-        ...
-
-    @property
-    def observer(self) -> Observer:
-        """Return who remembers records that were learned."""
-        ...
+    metrics: LoopRecorder
+    health: LoopHealth
+    observer: Observer

@@ -1,5 +1,7 @@
 """Reading the contributions to a round, a little in each iteration of the loop, in ascending partition number.
 
+What is read stays compressed: each message is decoded once, for the digest, and again when models are merged.
+
 The contribution of a partition of this worker is in memory: its model, which stands still.
 """
 
@@ -7,12 +9,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel, mergeable_of, readable_of
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.ports import Broker, Reader
 from stream_apple.stream.merging.open_rounds import ClosedRound
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, Provenance, SnapshotPointer
+from stream_apple.stream.snapshots.compressed_table import CompressedTable
 from stream_apple.stream.snapshots.merge_messages import RosterEntry
 from stream_apple.stream.snapshots.reader import SnapshotReader
 
@@ -32,12 +35,20 @@ class DisplacedError(Exception):
 
 
 @dataclass
-class _Contribution:
+class _Reading:
     """Holds a contribution that is being read; `heard` is when its last message came, in seconds of the clock."""
 
     model: PartitionModel
+    table: CompressedTable
     snapshot: SnapshotReader
     heard: float
+
+    def complete(self) -> ReadableModel:
+        """Return what has been read, when all has come; SnapshotError if the snapshot has no table of its own."""
+        if self.snapshot.merged is not None:
+            raise self.snapshot.incomplete("found that it refers to a merged model")
+        options, _, sums = mergeable_of(self.model.learner)
+        return ReadableModel(options, self.table, {name: array.copy() for name, array in sums.items()})
 
 
 class Gathering:
@@ -69,11 +80,11 @@ class Gathering:
         self._lineages = lineages
         self._local = local
         self._now = now
-        self._found: dict[int, Mergeable] = {}
+        self._found: dict[int, ReadableModel] = {}
         self._logs: dict[int, Reader] = {}
-        self._current: _Contribution | None = None
+        self._current: _Reading | None = None
 
-    def read_on(self, until: float) -> Sequence[Mergeable] | None:
+    def read_on(self, until: float) -> Sequence[ReadableModel] | None:
         """Read on, until that time at most; return all models in the roster's order, or None if some are to come.
 
         Models of this worker are not copied, so their partitions must not go on as long as they are used.
@@ -97,12 +108,15 @@ class Gathering:
             in_time = self._now() < until
         return list(models.values())
 
-    def _models(self) -> Mapping[int, Mergeable]:
+    def _models(self) -> Mapping[int, ReadableModel]:
         """Return by partition, in the roster's order, the models that have been read or are in this worker."""
-        found = {
-            entry.partition: self._found.get(entry.partition) or self._local(entry) for entry in self.closed.roster
-        }
-        return {number: model for number, model in found.items() if model is not None}
+        found = {}
+        for entry in self.closed.roster:
+            if entry.partition in self._found:
+                found[entry.partition] = self._found[entry.partition]
+            elif (local := self._local(entry)) is not None:
+                found[entry.partition] = readable_of(local)
+        return found
 
     def close(self) -> None:
         """Close all readers that are open."""
@@ -119,8 +133,9 @@ class Gathering:
         """Read on in one contribution; return whether anything has come."""
         if self._current is None:
             model = self._new_model(entry.partition, self._lineages[entry.partition])
-            snapshot = SnapshotReader(self._provenance, model, SnapshotPointer(*entry[1:]))
-            self._current = _Contribution(model, snapshot, self._now())
+            table = CompressedTable(model.learner.options)
+            snapshot = SnapshotReader(self._provenance, model, SnapshotPointer(*entry[1:]), table)
+            self._current = _Reading(model, table, snapshot, self._now())
         current, snapshot = self._current, self._current.snapshot
         # The client would wait for more messages than are still to come.
         records = log.fetch(min(_MESSAGES, snapshot.left), _WAIT_S)
@@ -133,7 +148,7 @@ class Gathering:
         elif self._now() - current.heard > SILENCE_S:
             raise snapshot.incomplete(f"found none within {SILENCE_S:g} s")
         if not snapshot.left:
-            self._found[entry.partition] = mergeable_of(current.model.learner)
+            self._found[entry.partition] = current.complete()
             self._current = None
             self._logs.pop(entry.partition).close()
         return bool(records)

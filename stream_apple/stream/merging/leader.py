@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from stream_apple.core.learner.merging.merge import Parents, merge
-from stream_apple.core.learner.merging.mergeable import Mergeable
+from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel
 from stream_apple.core.learner.options import Options
 from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.merging.committed_standings import CommittedStandings, LocalPartitions
@@ -289,7 +289,7 @@ class _PlannedMerge(NamedTuple):
     """Holds what a thread needs to make a merge."""
 
     closed: ClosedRound
-    models: Sequence[Mergeable]
+    models: Sequence[ReadableModel]
     parents: Parents
     history: MergeHistory
     threads: int

@@ -26,8 +26,10 @@ from stream_apple.core.learner.label_units import LabelUnits
 from stream_apple.core.learner.learner import NO_EARLY, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.weights import APPLE, LINEAR
+from stream_apple.core.named_arrays import take_over_arrays
 
 _PREFIX = "early_"
+_FORGOTTEN = f"{_PREFIX}forgotten"
 _STATE = (f"{_PREFIX}keys", f"{_PREFIX}scores", f"{_PREFIX}sampling")
 # Places in `_sampling`: one id of how many is remembered; and since that last changed, how many labels have found their
 # score, how many have not, and how many scores were forgotten.
@@ -148,9 +150,13 @@ class EarlyScores:
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:
         """Return by name, in memory of its own, what is counted for display."""
-        counted = {**self.asked.arrays(), **self.asked.observed()}
-        found = {f"{_PREFIX}{name}": array.copy() for name, array in counted.items()}
-        return found | {f"{_PREFIX}forgotten": np.array([self.forgotten])}
+        counted = {name: array.copy() for name, array in self._counted.items()}
+        return counted | {_FORGOTTEN: np.array([self.forgotten])}
+
+    @property
+    def _counted(self) -> dict[str, NDArray[np.generic]]:
+        """The counts of `asked` by name: the arrays themselves."""
+        return {f"{_PREFIX}{name}": array for name, array in (self.asked.arrays() | self.asked.observed()).items()}
 
     def restore(self, sums: dict[str, NDArray[np.generic]]) -> None:
         """Remove from `sums` the arrays that `state` returned, and take them over; ValueError for other sizes."""
@@ -168,15 +174,10 @@ class EarlyScores:
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over what `observed` returned, if all of it is there; ValueError for another shape or dtype."""
-        counted = {**self.asked.arrays(), **self.asked.observed()}
-        if not {f"{_PREFIX}{name}" for name in (*counted, "forgotten")} <= observed.keys():
-            return
-        for name, own in counted.items():
-            found = observed[f"{_PREFIX}{name}"]
-            if found.shape != own.shape or found.dtype != own.dtype:
-                raise ValueError(f"expected {own.dtype}{own.shape} as {name}, found {found.dtype}{found.shape}")
-            own[...] = found
-        self.forgotten = int(observed[f"{_PREFIX}forgotten"][0])
+        own = self._counted
+        if {*own, _FORGOTTEN} <= observed.keys():
+            take_over_arrays(own, {name: observed[name] for name in own})
+            self.forgotten = int(observed[_FORGOTTEN][0])
 
     def _keys(self, decoded: Decoded, start: int, stop: int) -> dict[int, int]:
         """Return row -> hash of its id, for rows that have one, in ascending order of rows."""

@@ -68,10 +68,14 @@ class ModelSettings(NamedTuple):
     predictions: PredictionFormat = MSGPACK
     each_digest: bool = True
 
+    @property
+    def mapped(self) -> bool:
+        """Whether records have another shape than the product's own messages, or are framed."""
+        return self.mapping is not None or self.schemas is not None
+
     def decoder(self) -> Decoder:
         """Return a decoder of the records that such models learn from."""
-        own = self.mapping is None and self.schemas is None
-        reader = None if own else MappedReader(self.mapping or OWN_MESSAGE, self.schemas)
+        reader = MappedReader(self.mapping or OWN_MESSAGE, self.schemas) if self.mapped else None
         return Decoder(self.limits, self.options.wanted_columns(), reader)
 
 

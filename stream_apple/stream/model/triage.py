@@ -18,7 +18,8 @@ from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder, users_of
 from stream_apple.core.codec.prediction_formats import MSGPACK, PredictionFormat
 from stream_apple.core.codec.rejects import Reason, explain
-from stream_apple.core.event_time import LATEST_MS, NO_EPOCH, ClockPlan, EpochClock
+from stream_apple.core.event_time import NO_EPOCH, ClockPlan, EpochClock
+from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import TooManyRejectsError
 from stream_apple.stream.log.columns import keys_of, offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
@@ -221,7 +222,7 @@ class Triage:
                 )
                 yield Reject(record, Reason.FAR_FUTURE, message)
             elif time_ms > 0:
-                message = f"expected a timestamp in milliseconds, below {LATEST_MS} (the year 10000), found {time_ms}"
+                message = f"expected a timestamp in milliseconds, below {END_MS} (the year 10000), found {time_ms}"
                 yield Reject(record, Reason.FAR_FUTURE, message)
             else:
                 found = "none" if record.timestamp()[0] == _NO_TIMESTAMP else str(time_ms)

@@ -200,6 +200,10 @@ class Provenance(NamedTuple):
         changes = sorted({*(gap.stop for gap in newest.gaps), *(offset + 1 for offset in newest.skips)})
         return [self.lineage_at(partition, newest, offset) for offset in (0, *changes)]
 
+    def fingerprints(self, partition: int, newest: Lineage) -> list[str]:
+        """Return every fingerprint that the model has had, one after each gap or skipped record; the newest is last."""
+        return [each.model for each in self.lineages(partition, newest)]
+
     def lineage_at(self, partition: int, newest: Lineage, offset: int) -> Lineage:
         """Return the lineage that the model had at `offset`, before it left out anything that begins there."""
         gaps = [gap for gap in newest.gaps if gap.stop <= offset]

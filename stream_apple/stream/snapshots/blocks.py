@@ -1,8 +1,8 @@
 """The parts that all stored models share: a table as bytes and back, block by block and to the bit; and named arrays.
 
-A block holds in this order: BLOCK_SLOTS slots, column by column (which compress to half the size of rows); the tags and
-the admission filter of their buckets; the companions of the base features among them, column by column; and the sides
-of the slots that are taken, row by row (`sides_of`). The constant, in the last slot, belongs to no block.
+A block (`blocks_of`) holds in this order: its slots, column by column (which compress to half the size of rows); the
+tags and the admission filter of their buckets; the companions of the base features among them, column by column; and
+the sides of the slots that are taken, row by row (`sides_of`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,8 +17,6 @@ from stream_apple.core.learner.state.table import BUCKET, COMPANION, Table, base
 from stream_apple.stream.snapshots.versions import VERSION, BlockColumns, columns_of, upgrade_columns
 from stream_apple.untrusted import ArrayType, Stored
 
-BLOCK_SLOTS = 1 << 14
-"""Half a megabyte before compression, which is below Kafka's default limit for a message, whatever the slots hold."""
 _LEVEL = -1  # of zstd: 1.8 GB/s, and within a tenth of the best ratio
 MOST_OF_A_MANIFEST = 16 << 20
 """Bytes of a decompressed manifest. One with a full reservoir, all intervals and 1,000 classes takes a quarter."""
@@ -66,73 +64,62 @@ def decompressed(data: bytes, most: int) -> bytes:
     return zstandard.ZstdDecompressor().decompress(data, max_output_size=most, allow_extra_data=False)
 
 
-def most_of_a_block(table: Table, start: int, stop: int) -> int:
-    """Return the largest size in bytes of the block of slots [start, stop): all are taken, by base features."""
+def most_of_a_block(block: Table) -> int:
+    """Return the largest size in bytes of this block: that of all slots taken, by base features."""
     each: int = sum(np.dtype(form).itemsize for _, form in columns_of(VERSION))
-    each += COMPANION.itemsize if len(table.companions) else 0
-    of_filter = _of_filter(table, start, stop)
-    sides: int = sum(side.nbytes for side in sides_of(table, start, stop).values())
-    kept: int = of_filter.stop - of_filter.start
-    return (stop - start) * each + (stop - start) // BUCKET * 8 + kept + sides
+    each += COMPANION.itemsize if len(block.companions) else 0
+    size = len(block.slots)
+    sides: int = sum(side.nbytes for side in sides_of(block, 0, size).values())
+    kept: int = block.tags.nbytes + block.admission_filter.nbytes
+    return size * each + kept + sides
 
 
-def blocks_of(table: Table) -> list[tuple[int, int]]:
-    """Return the first slot and the end of each block."""
-    size = len(table.slots) - 1
-    return [(start, min(start + BLOCK_SLOTS, size)) for start in range(0, size, BLOCK_SLOTS)]
+def encode_block(block: Table) -> bytes:
+    """Return a block in the present format."""
+    return b"".join(_columns(block))
 
 
-def encode_block(table: Table, start: int, stop: int) -> bytes:
-    """Return the block of slots [start, stop), in the present format."""
-    return b"".join(_columns(table, start, stop))
-
-
-def _columns(table: Table, start: int, stop: int) -> Iterator[bytes]:
-    slots = table.slots[start:stop]
+def _columns(block: Table) -> Iterator[bytes]:
+    slots = block.slots
     for name, _ in columns_of(VERSION):
         yield slots[name].tobytes()
-    yield table.tags[start // BUCKET : stop // BUCKET].tobytes()
-    yield table.admission_filter[_of_filter(table, start, stop)].tobytes()
-    if len(table.companions):
-        companions = table.companions[start:stop][base_features(slots)]
+    yield block.tags.tobytes()
+    yield block.admission_filter.tobytes()
+    if len(block.companions):
+        companions = block.companions[base_features(slots)]
         for name in COMPANION.names or ():
             yield companions[name].tobytes()
-    for side in sides_of(table, start, stop).values():
+    for side in sides_of(block, 0, len(slots)).values():
         yield side[slots["key"] != 0].tobytes()
 
 
-def _of_filter(table: Table, start: int, stop: int) -> slice:
-    """Return the part of the admission filter that belongs to the buckets of these slots."""
-    each = len(table.admission_filter) // len(table.tags)
-    return slice(each * start // BUCKET, each * stop // BUCKET)
+def decode_block(version: int, data: bytes, block: Table) -> None:
+    """Write a block of format `version`; ValueError if its size is wrong.
 
-
-def decode_block(version: int, data: bytes, table: Table, start: int, stop: int) -> None:
-    """Write a block of format `version` into slots [start, stop), which are free; ValueError if its size is wrong."""
-    size, at = stop - start, 0
-    of_filter = _of_filter(table, start, stop)
+    Companions and sides are only written where the data has them: others stay as they are.
+    """
+    size, at = len(block.slots), 0
     columns: BlockColumns = {}
     layout = [(name, np.dtype(form), size) for name, form in columns_of(version)]
     layout += [("tags", np.dtype("<u8"), size // BUCKET)]
-    layout += [("admission_filter", np.dtype("u1"), of_filter.stop - of_filter.start)]
+    layout += [("admission_filter", np.dtype("u1"), len(block.admission_filter))]
     if len(data) < (needed := sum(form.itemsize * count for _, form, count in layout)):
         raise ValueError(f"{len(data)} bytes in a block of at least {needed}")
     for name, form, count in layout:
         columns[name] = np.frombuffer(data, form, count, at)
         at += form.itemsize * count
     columns = upgrade_columns(version, columns)
-    table.tags[start // BUCKET : stop // BUCKET] = columns.pop("tags")
-    table.admission_filter[of_filter] = columns.pop("admission_filter")
-    slots = table.slots[start:stop]
+    block.tags[:] = columns.pop("tags")
+    block.admission_filter[:] = columns.pop("admission_filter")
     for name, column in columns.items():
-        slots[name] = column
-    at = _write_companions(data, at, table, start, stop)
-    _write_sides(data, at, table, start, stop)
+        block.slots[name] = column
+    at = _write_companions(data, at, block)
+    _write_sides(data, at, block)
 
 
-def _write_companions(data: bytes, at: int, table: Table, start: int, stop: int) -> int:
+def _write_companions(data: bytes, at: int, block: Table) -> int:
     """Write the companions that begin at byte `at`; return where they end."""
-    used = base_features(table.slots[start:stop])[: len(table.companions)]
+    used = base_features(block.slots)[: len(block.companions)]
     if len(data) - at < (needed := len(used) * COMPANION.itemsize):
         raise ValueError(f"{len(data) - at} bytes of companions, not {needed}")
     companions = np.zeros(len(used), COMPANION)
@@ -140,14 +127,14 @@ def _write_companions(data: bytes, at: int, table: Table, start: int, stop: int)
     for name, column in zip(COMPANION.names or (), columns, strict=True):
         companions[name] = column
     if len(used):
-        table.companions[start:stop][used] = companions
+        block.companions[used] = companions
     return at + needed
 
 
-def _write_sides(data: bytes, at: int, table: Table, start: int, stop: int) -> None:
+def _write_sides(data: bytes, at: int, block: Table) -> None:
     """Write the rest of a block, from byte `at` on: the sides of the slots that are taken."""
-    taken = table.slots["key"][start:stop] != 0
-    for side in sides_of(table, start, stop).values():
+    taken = block.slots["key"] != 0
+    for side in sides_of(block, 0, len(block.slots)).values():
         at = _take_rows(side, taken, data, at)
     if at != len(data):
         raise ValueError(f"{len(data)} bytes in a block of {at}")

@@ -26,7 +26,7 @@ import msgpack
 
 from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.merging.stacks import copy_into
-from stream_apple.core.learner.state.table import check_finite
+from stream_apple.core.learner.state.table import blocks_of, check_finite, part_of
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.model.model_image import Ended, ModelImage
@@ -38,7 +38,6 @@ from stream_apple.stream.snapshots.blocks import (
     MOST_OF_A_MANIFEST,
     PackedArray,
     StoredSums,
-    blocks_of,
     compressor,
     constant_of,
     decode_block,
@@ -49,6 +48,7 @@ from stream_apple.stream.snapshots.blocks import (
     unpacked,
     write_constant,
 )
+from stream_apple.stream.snapshots.compressed_table import CompressedTable
 from stream_apple.stream.snapshots.versions import REFERENCE, VERSION, Manifest, is_known, upgrade_manifest
 from stream_apple.untrusted import (
     Epoch,
@@ -156,7 +156,7 @@ class SnapshotEncoder:
         table = self._image.table
         for index, (start, stop) in enumerate(self._blocks):
             self._check(start, stop)
-            yield self._seal(index, encode_block(table, start, stop))
+            yield self._seal(index, encode_block(part_of(table, start, stop)))
         self._check(len(table.slots) - 1, len(table.slots))
         self.digest = self._image.digest(self._learner_digest.finish(table, self._image.learned))
         manifest = _manifest(self._model, self._image, self.digest)
@@ -200,12 +200,15 @@ class SnapshotDecoder:
              and, if the snapshot is a reference, `complete` has been called
     pointer  what the committed offset says of the snapshot
 
+    kept     takes the blocks of the table, compressed, in place of the model, whose own table gets the constant only
+
     merged   where the merged model is that the snapshot refers to; None if it is whole, or before its manifest is read
     """
 
-    def __init__(self, model: PartitionModel, pointer: SnapshotPointer) -> None:
+    def __init__(self, model: PartitionModel, pointer: SnapshotPointer, kept: CompressedTable | None = None) -> None:
         self._model = model
         self._pointer = pointer
+        self._kept = kept
         self._blocks = blocks_of(model.learner.table)
         self._next = 0
         self._learner_digest = StateDigest()
@@ -219,7 +222,7 @@ class SnapshotDecoder:
 
     def add(self, value: bytes | None) -> None:
         """Take in the next message; SnapshotError if it is not the one that must come now."""
-        version, data = self._open(value)
+        version, frame, data = self._open(value)
         try:
             if version == REFERENCE:
                 self._manifest = _manifest_of(version, data)
@@ -228,9 +231,7 @@ class SnapshotDecoder:
                 self.merged = self._manifest.merged
                 return
             if self._next < len(self._blocks):
-                start, stop = self._blocks[self._next]
-                decode_block(version, data, self._model.learner.table, start, stop)
-                self._learner_digest.add_slots(self._model.learner.table, start, stop)
+                self._take_block(version, frame, data)
             else:
                 self._finish(_manifest_of(version, data))
         except DAMAGES as error:
@@ -238,6 +239,17 @@ class SnapshotDecoder:
                 f"message {self._next}: expected the state of this model, found: {because(error)}"
             ) from error
         self._next += 1
+
+    def _take_block(self, version: int, frame: bytes, data: bytes) -> None:
+        start, stop = self._blocks[self._next]
+        block = part_of(self._model.learner.table, start, stop)
+        if self._kept is None:
+            decode_block(version, data, block)
+        else:
+            own, block = block, self._kept.add(version, frame, data)
+            # The digest covers these when all slots have come.
+            own.tags[:], own.admission_filter[:] = block.tags, block.admission_filter
+        self._learner_digest.add_slots(block, 0, stop - start)
 
     def complete(self, merged: Mergeable) -> None:
         """Take over the table of the merged model that the snapshot refers to; SnapshotError if it is another's."""
@@ -250,8 +262,8 @@ class SnapshotDecoder:
         except DAMAGES as error:
             raise SnapshotError(f"expected the state of this model, found: {because(error)}") from error
 
-    def _open(self, value: bytes | None) -> tuple[int, bytes]:
-        """Return format and content of the next message; SnapshotError if it is not the one that must come now."""
+    def _open(self, value: bytes | None) -> tuple[int, bytes, bytes]:
+        """Return format, frame and its content of the next message; SnapshotError unless it must come now."""
         try:
             content = unpacked_msgpack(value)
             version = of_kind(Versioned, content).v
@@ -271,9 +283,11 @@ class SnapshotDecoder:
             }
             if place != expected:
                 raise SnapshotError(f"message {self._next}: expected {expected}, found {in_short(place)}")
-            table, last = self._model.learner.table, alone or self._next == len(self._blocks)
-            most = MOST_OF_A_MANIFEST if last else most_of_a_block(table, *self._blocks[self._next])
-            return version, decompressed(envelope.data, most)
+            if alone or self._next == len(self._blocks):
+                most = MOST_OF_A_MANIFEST
+            else:
+                most = most_of_a_block(part_of(self._model.learner.table, *self._blocks[self._next]))
+            return version, envelope.data, decompressed(envelope.data, most)
         except DAMAGES as error:
             raise SnapshotError(
                 f"message {self._next}: expected an undamaged message, found: {because(error)}"
@@ -299,6 +313,8 @@ class SnapshotDecoder:
         self._learner_digest.add_slots(table, len(table.slots) - 1, len(table.slots))
         if (found := image.digest(self._learner_digest.finish(image.table, image.learned))) != self._pointer.digest:
             raise SnapshotError(f"expected a state with digest {self._pointer.digest}, found {found}")
+        if self._kept is not None:
+            self._kept.finish(table)
 
 
 def read_stored_manifest(value: bytes | None) -> StoredManifest:

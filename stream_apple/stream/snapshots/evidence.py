@@ -19,7 +19,7 @@ from contextlib import closing
 import structlog
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.stream.log.log_scan import GradualScan
+from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Broker, Record
 from stream_apple.stream.model.dead_letters import dead_letter_origin
 from stream_apple.stream.partitions.partition import Partition
@@ -94,9 +94,7 @@ def _last_answer(
     while last < 0 and length < min(high - low, LONGEST_TAIL):
         length = max(10 * length, TAIL)
         start = max(low, high - length)
-        with closing(
-            GradualScan(broker.reader(topic, number, start), f"{topic}-{number}", start, high, now=now)
-        ) as scan:
+        with closing(LogScan(broker, topic, number, range(start, high), now=now)) as scan:
             while not scan.done:
                 try:
                     last = max([last, *map(answered, scan.read())])
@@ -115,8 +113,7 @@ def _find_no_snapshot(broker: Broker, provenance: Provenance, number: int, now: 
     low, high = broker.log_range(topic, number)
     if low == high:
         return
-    reader = broker.reader(topic, number, low)
-    with closing(GradualScan(reader, f"{topic}-{number}", low, high, limit=_FEW_LARGE, now=now)) as scan:
+    with closing(LogScan(broker, topic, number, range(low, high), _FEW_LARGE, now=now)) as scan:
         while not scan.done:
             for record in scan.read():
                 if is_of_snapshot(provenance, number, record):
@@ -140,13 +137,8 @@ def lost_offset(provenance: Provenance, number: int, record: Record) -> Configur
     )
 
 
-def _models_of(provenance: Provenance, number: int, lineage: Lineage) -> frozenset[str]:
-    """Return all fingerprints that the model has had, one after each gap or skipped record."""
-    return frozenset(each.model for each in provenance.lineages(number, lineage))
-
-
 def _predictions_of(provenance: Provenance, number: int, lineage: Lineage) -> Answered:
-    topic, models = provenance.topics.examples, _models_of(provenance, number, lineage)
+    topic, models = provenance.topics.examples, provenance.fingerprints(number, lineage)
 
     def answered(record: Record) -> int:
         told = origin_of_prediction(record)
@@ -157,7 +149,7 @@ def _predictions_of(provenance: Provenance, number: int, lineage: Lineage) -> An
 
 
 def _letters_of(provenance: Provenance, number: int, lineage: Lineage) -> Answered:
-    place, models = (provenance.topics.examples, number), _models_of(provenance, number, lineage)
+    place, models = (provenance.topics.examples, number), provenance.fingerprints(number, lineage)
 
     def answered(record: Record) -> int:
         told = dead_letter_origin(record)

@@ -76,8 +76,15 @@ class SavedSettings(Closed):
         return self.model_dump(exclude={"from_model"}, exclude_none=True)
 
 
-class _Content(Stored):
-    """Checks the map that a model file has behind its digest."""
+class SavedModel(Stored):
+    """The map that a model file has behind its digest.
+
+    start, model, gaps, skips  the model's lineage
+    pointer      where the snapshot was in the models topic; first and last are -1 for a merged model, which was in none
+    messages     the snapshot's, in their order
+    names        key of a base feature -> its name
+    merged_from  the models that it was made of, in order, if models were merged
+    """
 
     group: Identifier
     topic: TopicName
@@ -92,25 +99,10 @@ class _Content(Stored):
     names: dict[FeatureKey, str]
     merged_from: tuple[MergedFrom, ...] = ()
 
-
-class SavedModel(NamedTuple):
-    """Holds what was read from a model file.
-
-    pointer      where the snapshot was in the models topic; first and last are -1 for a merged model, which was in none
-    messages     the snapshot's, in their order
-    names        key of a base feature -> its name
-    merged_from  the models that it was made of, in order, if models were merged
-    """
-
-    group: str
-    topic: str
-    partition: int
-    settings: SavedSettings
-    lineage: Lineage
-    pointer: SnapshotPointer
-    messages: tuple[bytes, ...]
-    names: dict[int, str]
-    merged_from: tuple[MergedFrom, ...] = ()
+    @property
+    def lineage(self) -> Lineage:
+        """Return the model's lineage."""
+        return Lineage(self.start, self.model, self.gaps, self.skips)
 
     def restore(self, model: PartitionModel) -> None:
         """Write the state into a new model of these settings; SnapshotError if the result has another digest."""
@@ -175,17 +167,6 @@ def read_model_file(content: bytes, place: str) -> SavedModel:
             f"or its end is missing"
         )
     try:
-        told = from_msgpack(_Content, body)
+        return from_msgpack(SavedModel, body)
     except MalformedError as error:
         raise SnapshotError(f"{place}: expected the parts of a saved model, found: {error}") from error
-    return SavedModel(
-        told.group,
-        told.topic,
-        told.partition,
-        told.settings,
-        Lineage(told.start, told.model, told.gaps, told.skips),
-        told.pointer,
-        told.messages,
-        told.names,
-        told.merged_from,
-    )

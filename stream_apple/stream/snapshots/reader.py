@@ -10,6 +10,7 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder
+from stream_apple.stream.snapshots.compressed_table import CompressedTable
 
 
 class SnapshotReader:
@@ -17,11 +18,18 @@ class SnapshotReader:
 
     model    a new one; it can be used when nothing is `left` and, if `merged` is not None, `complete` has been called
     pointer  what the committed offset says of the snapshot
+    kept     takes the blocks of the table in place of the model, see `SnapshotDecoder`
 
     written_at_ms  time of day when its last message was written, 0 before that has come
     """
 
-    def __init__(self, provenance: Provenance, model: PartitionModel, pointer: SnapshotPointer) -> None:
+    def __init__(
+        self,
+        provenance: Provenance,
+        model: PartitionModel,
+        pointer: SnapshotPointer,
+        kept: CompressedTable | None = None,
+    ) -> None:
         self.pointer = pointer
         self.written_at_ms = 0
         self._place = (
@@ -29,7 +37,7 @@ class SnapshotReader:
             f"({provenance.topics.models}-{model.partition}, messages {pointer.first} to {pointer.last})"
         )
         self._prefix = provenance.snapshot_key(model.partition)
-        self._decoder = SnapshotDecoder(model, pointer)
+        self._decoder = SnapshotDecoder(model, pointer, kept)
 
     @property
     def left(self) -> int:

@@ -11,7 +11,7 @@ from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.log_scan import LogScan
-from stream_apple.stream.log.ports import Committed, LogRange, Reader
+from stream_apple.stream.log.ports import Committed, LogRange, Readers
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
 from stream_apple.stream.partitions.recovery import check_in_log
 from stream_apple.stream.positions.lineage import NEW_MODEL, OffsetMetadata, Provenance, SnapshotPointer
@@ -26,7 +26,7 @@ FEW_LARGE = 50
 _REREADS = 5  # times that a newer snapshot is tried after compaction has removed the one that was being read
 
 
-class Logs(Protocol):
+class Logs(Readers, Protocol):
     """Reads the cluster for commands that change nothing."""
 
     def partition_count(self, topic: str) -> int:
@@ -45,10 +45,6 @@ class Logs(Protocol):
         """Return the offsets in the log; `high` is its very end, with records that are not decided yet."""
         ...
 
-    def reader(self, topic: str, partition: int, offset: int) -> Reader:
-        """Return a reader of committed records from `offset` on."""
-        ...
-
 
 def check_stored(logs: Logs, provenance: Provenance, number: int, pointer: SnapshotPointer) -> None:
     """Raise SnapshotError or GapError unless the logs can hold a snapshot, and the merged model that it refers to."""
@@ -63,8 +59,7 @@ def _manifest(logs: Logs, provenance: Provenance, number: int, pointer: Snapshot
     """Return the manifest of a snapshot; None if the log ends before it."""
     topic = provenance.topics.models
     check_in_log(provenance, number, pointer, logs.log_range(topic, number))
-    log = logs.reader(topic, number, pointer.last)
-    with closing(LogScan(log, f"{topic}-{number}", pointer.last + 1, 1)) as scan:
+    with closing(LogScan(logs, topic, number, range(pointer.last, pointer.last + 1), 1)) as scan:
         record = scan.take()
     return None if record is None else read_stored_manifest(record.value())
 
@@ -138,8 +133,8 @@ class SnapshotStore:
         check_in_log(self._provenance, number, pointer, self._logs.log_range(topic, number))
         model = self._new_model(number, self._provenance.lineage_at(number, metadata.lineage, pointer.at))
         snapshot = SnapshotReader(self._provenance, model, pointer)
-        log = self._logs.reader(topic, number, pointer.first)
-        with closing(LogScan(log, f"{topic}-{number}", pointer.last + 1, FEW_LARGE)) as scan:
+        messages = range(pointer.first, pointer.last + 1)
+        with closing(LogScan(self._logs, topic, number, messages, FEW_LARGE)) as scan:
             while snapshot.left:
                 record = scan.take()
                 if record is None:
@@ -151,14 +146,13 @@ class SnapshotStore:
 
     def _merged(self, pointer: MergedPointer, options: Options) -> Mergeable:
         """Return the merged model that a snapshot refers to; GapError if it is gone, SnapshotError if it is damaged."""
-        topic, place = self._provenance.topics.merges, merged_place(self._provenance, pointer)
         high = _check_merged(self._logs, self._provenance, pointer)
+        messages = range(pointer.first, min(pointer.last + 1, high))
         decoder = MergeDecoder(self._provenance.group, pointer.round, options)
-        log = self._logs.reader(topic, 0, pointer.first)
-        with closing(LogScan(log, f"{topic}-0", min(pointer.last + 1, high), FEW_LARGE)) as scan:
+        with closing(LogScan(self._logs, self._provenance.topics.merges, 0, messages, FEW_LARGE)) as scan:
             try:
                 while decoder.left:
                     decoder.take(scan.take(), pointer)
             except SnapshotError as error:
-                raise SnapshotError(f"{place}: {error}") from error
+                raise SnapshotError(f"{merged_place(self._provenance, pointer)}: {error}") from error
         return decoder.model

@@ -120,9 +120,7 @@ class AnswerLog:
     def peek(self) -> FoundAnswer | None:
         """Return the next answer, which stays the next; None at the end."""
         while self._next is None and (record := self._scan.take()) is not None:
-            # Messages that came after `end` was asked for may answer examples that came after that, too.
-            if record.offset() < self.output.end:
-                self._next = self._attribute(record)
+            self._next = self._attribute(record)
         return self._next
 
     def skip(self) -> None:
@@ -131,8 +129,7 @@ class AnswerLog:
 
     def ahead(self, most: int) -> list[Record]:
         """Return some of the next messages of the log, of any kind; none if `peek` holds one."""
-        found = [] if self._next is not None else self._scan.ahead(most)
-        return found if found and found[-1].offset() < self.output.end else []
+        return [] if self._next is not None else self._scan.ahead(most)
 
     def skip_ahead(self, count: int) -> None:
         """Pass so many messages of `ahead`, which are the expected answers."""
@@ -149,11 +146,7 @@ class AnswerLog:
         """Judge all messages, if no answer is to be compared."""
         while self.peek() is not None:
             self.skip()
-        self.finish()
-
-    def finish(self) -> None:
-        """Judge the answers whose transactions may have been open at first; call it after the last answer."""
-        self._judge_undecided()
+        self.judge_undecided()
 
     def fault(self, kind: Kind, offset: int | None, example: int | None, text: str) -> None:
         """Note a fault of the message at `offset`, or for None of a message that is missing."""
@@ -215,11 +208,14 @@ class AnswerLog:
         elif found.example >= self._reach.committed:
             self._undecided.append((found.record.offset(), found.example))
             if len(self._undecided) >= _MOST_UNDECIDED:
-                self._judge_undecided()
+                self.judge_undecided()
         self._passed = max(self._passed, found.example)
 
-    def _judge_undecided(self) -> None:
-        """Report answers behind the committed offset: an answer and its offset become visible together."""
+    def judge_undecided(self) -> None:
+        """Report answers behind the committed offset, as an answer and its offset become visible together.
+
+        Call it after the last answer. The transactions of these may have been open at first.
+        """
         if self._undecided:
             committed = self._reach.decided()
             for at, example in self._undecided:

@@ -139,8 +139,7 @@ class MergesLog:
         return self._models[0]
 
     def _scan(self, start: int, end: int, patience_s: float = PATIENCE_S) -> LogScan:
-        reader = self._logs.reader(self.topic, 0, start)
-        return LogScan(reader, f"{self.topic}-0", end, FEW_LARGE, patience_s=patience_s)
+        return LogScan(self._logs, self.topic, 0, range(start, end), FEW_LARGE, patience_s=patience_s)
 
     def _take(self, record: Record) -> None:
         group, _, rest = (record.key() or b"").partition(b"/")

@@ -128,7 +128,7 @@ class OutputCheck:
             self._stray(found)
         for example in list(self._absent):
             self._miss(example)
-        self._log.finish()
+        self._log.judge_undecided()
 
     def _stray(self, found: FoundAnswer) -> None:
         self._take()

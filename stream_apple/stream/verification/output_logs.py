@@ -21,11 +21,6 @@ from stream_apple.stream.verification.answer_log import (
 from stream_apple.stream.verification.faults import Faults
 
 
-def scan_of(logs: Logs, topic: str, partition: int, offsets: range, fetch_records: int) -> LogScan:
-    """Return a scan of these offsets of a partition of any topic, `fetch_records` at a time."""
-    return LogScan(logs.reader(topic, partition, offsets.start), f"{topic}-{partition}", offsets.stop, fetch_records)
-
-
 class OutputLogs:
     """The outputs of one group; predictions are read `fetch_records` at a time."""
 
@@ -64,7 +59,7 @@ class OutputLogs:
         logs = []
         for output in outputs:
             fetch = self._fetch_records if output.topic == topics.predictions else FEW_LARGE
-            scan = scan_of(self._logs, output.topic, output.partition, range(output.low, output.end), fetch)
+            scan = LogScan(self._logs, output.topic, output.partition, range(output.low, output.end), fetch)
             logs.append(AnswerLog(opened.enter_context(closing(scan)), output, subject, reach, faults))
         return logs
 

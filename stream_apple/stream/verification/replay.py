@@ -78,7 +78,7 @@ class Replay:
         events: list[_Event] = []
         metadata, start, stop = self.metadata, model.next_offset, self.stop
         # A snapshot at a gap was taken before the jump over it.
-        if metadata.snapshot is not None and start < metadata.snapshot.at <= stop and not self._saved_at_boundary:
+        if metadata.snapshot is not None and start < metadata.snapshot.at <= stop and not self.saved_at_boundary:
             events.append(_Event(metadata.snapshot.at))
         gaps = {gap.stop: gap for gap in metadata.lineage.gaps}
         ends = sorted([*gaps, *(offset + 1 for offset in metadata.lineage.skips)])
@@ -97,7 +97,7 @@ class Replay:
         return self.start == self.metadata.lineage.start
 
     @property
-    def _saved_at_boundary(self) -> bool:
+    def saved_at_boundary(self) -> bool:
         """Whether the newest snapshot was taken at a boundary, before or just after the model passed it."""
         noted, snapshot = None if self.crossing is None else self.crossing.noted, self.metadata.snapshot
         return noted is not None and snapshot is not None and noted.at == snapshot.at
@@ -111,8 +111,8 @@ class Replay:
         return noted.at == self.stop == self.model.next_offset
 
     def learn(self, records: list[Record], answers: Outputs) -> StandStill:
-        """Learn the next records, up to `stop`; it raises what `PartitionModel.process` does."""
-        rest = records if records[-1].offset() < self.stop else [each for each in records if each.offset() < self.stop]
+        """Learn the next records, which are below `stop`; it raises what `PartitionModel.process` does."""
+        rest = records
         while rest and self._events and rest[-1].offset() >= self._events[0].at:
             event = self._events[0]
             yield from self._process([record for record in rest if record.offset() < event.at], answers)
@@ -172,7 +172,7 @@ class Replay:
             return  # as it did before
         crossing.stand(self.model)
         yield self.model
-        saved = self._saved_at_boundary and crossing.noted is not None and crossing.noted.at == boundary.at
+        saved = self.saved_at_boundary and crossing.noted is not None and crossing.noted.at == boundary.at
         own = saved and self.start < boundary.at
         if own and crossing.noted is not None and crossing.noted.state is not BoundaryState.ADOPTED:
             self.digest = self.model.digest()
@@ -247,14 +247,19 @@ class Sources:
 
     def from_start(self, number: int, metadata: OffsetMetadata) -> PartitionModel:
         """Return a model that stands before its first record; GapError if that is gone from the log."""
-        topic, lineage = self.provenance.topics.examples, metadata.lineage
-        low, first = self.logs.log_range(topic, number).low, behind_gap(lineage.start, lineage.gaps)
+        lineage = metadata.lineage
+        self.check_records(number, lineage, lineage.start)
+        return self.new_model(number, self.provenance.lineages(number, lineage)[0]).begin()
+
+    def check_records(self, number: int, lineage: Lineage, start: int) -> None:
+        """Raise GapError if a record from offset `start` on that the model has learned is gone from the log."""
+        topic, first = self.provenance.topics.examples, behind_gap(start, lineage.gaps)
+        low = self.logs.log_range(topic, number).low
         if first < low:
             raise GapError(
                 f"expected the records of {topic}-{number} from offset {first} on, to learn model {lineage.model} of "
                 f"group {self.provenance.group} again, found {low} as the first: the others are gone"
             )
-        return self.new_model(number, self.provenance.lineages(number, lineage)[0]).begin()
 
     def replay(
         self,

@@ -11,13 +11,14 @@ from contextlib import ExitStack, closing
 from typing import Literal
 
 from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, SnapshotPointer, behind_gap
 from stream_apple.stream.verification.answer_log import Subject
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.output_check import OutputCheck
-from stream_apple.stream.verification.output_logs import OutputLogs, scan_of
+from stream_apple.stream.verification.output_logs import OutputLogs
 from stream_apple.stream.verification.partition_report import Covered, Published, Report, ReportProgress, Unproved
 from stream_apple.stream.verification.remerging import Lane, Relearning, make_again
 from stream_apple.stream.verification.replay import Outputs, Replay, Sources, StandStill
@@ -152,7 +153,10 @@ class Verifier:
         try:
             model = self._sources.from_start(number, metadata)
         except GapError:
-            model = self._from_snapshot(number, metadata, restored, stop)
+            if restored is None:
+                raise
+            self._check_records_behind(restored, number, metadata.lineage, stop)
+            model = restored
         # The snapshot's model is kept in memory only if records of boundaries may be gone: then it may be needed.
         spare = restored if self._merges is not None and self._merges.low > 0 and model is not restored else None
 
@@ -168,7 +172,7 @@ class Verifier:
         """Return the report if the model can't be learned; the outputs are still searched for other faults."""
         metadata = self._provenance.read_metadata(number, committed)
         lineage, topic = metadata.lineage, self._provenance.topics.examples
-        models = [each.model for each in self._provenance.lineages(number, lineage)]
+        models = self._provenance.fingerprints(number, lineage)
         subject = Subject(topic, number, models, range(lineage.start, stop), gaps=[range(*gap) for gap in lineage.gaps])
         self._reached[number] = (0, 0)
         foreign = self._drain(subject, faults)
@@ -203,24 +207,15 @@ class Verifier:
             faults.add(Fault(Kind.SNAPSHOT, *place, text))
         return metadata, model
 
-    def _from_snapshot(
-        self, number: int, metadata: OffsetMetadata, restored: PartitionModel | None, stop: int
-    ) -> PartitionModel:
-        """Return the newest snapshot's model; GapError if there is none, or the log lacks the records after it."""
-        topic, lineage = self._provenance.topics.examples, metadata.lineage
-        low = self._logs.log_range(topic, number).low
-        needed = lineage.start if restored is None else restored.next_offset
-        if restored is None or behind_gap(needed, lineage.gaps) < low:
-            raise GapError(
-                f"expected the records of {topic}-{number} from offset {needed} on, to learn model {lineage.model} "
-                f"of group {self._provenance.group} again, found {low} as the first: the others are gone"
-            )
+    def _check_records_behind(self, restored: PartitionModel, number: int, lineage: Lineage, stop: int) -> None:
+        """Raise GapError if records after the snapshot are gone, ConfigurationError if `stop` lies before it."""
+        topic, needed = self._provenance.topics.examples, restored.next_offset
+        self._sources.check_records(number, lineage, needed)
         if stop < needed:
             raise ConfigurationError(
                 f"expected the end of the verification of {topic}-{number} at or behind the newest snapshot at offset "
-                f"{needed}, because the records before {low} are gone, found {stop}"
+                f"{needed}, because the records before {self._logs.log_range(topic, number).low} are gone, found {stop}"
             )
-        return restored
 
     def _unanswered(self, number: int) -> Report:
         """Return the report if there is no model yet; outputs are searched for unreadable and misplaced messages."""
@@ -252,7 +247,7 @@ class Verifier:
             logs = self._outputs.open_up(opened, subject, faults)
             predictions, letters = (OutputCheck(log, replay.start) for log in logs[:2])
             offsets = range(behind_gap(replay.start, gaps), replay.stop)
-            examples = scan_of(self._logs, topic, number, offsets, self._fetch_records)
+            examples = LogScan(self._logs, topic, number, offsets, self._fetch_records)
             if replay.model.held is not None:
                 yield from replay.stand()
             for records in opened.enter_context(closing(examples)).batches():
@@ -281,7 +276,7 @@ class Verifier:
             return
         topic, number, stop = self._provenance.topics.examples, replay.model.partition, replay.stop
         offsets = range(stop, self._logs.log_range(topic, number).high)
-        with closing(scan_of(self._logs, topic, number, offsets, 1)) as scan:
+        with closing(LogScan(self._logs, topic, number, offsets, 1)) as scan:
             record = scan.take()
         if record is not None:
             yield from replay.look_behind(record)

@@ -16,7 +16,7 @@ COLLISIONS = ("evict", "share")
 
 def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     for name, data_set in inquiry.sets.items():
-        batch = load_set(data_set, inquiry.rows, "logistic", inquiry.out / "sets")
+        batch = load_set(data_set, inquiry.rows, inquiry.out / "sets")
         found = []
         for place, bits in enumerate(BITS):
             inquiry.tell(name, place, len(BITS))

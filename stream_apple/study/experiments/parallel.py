@@ -53,7 +53,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     seconds: list[tuple[TableCell, ...]] = []
     features: list[tuple[TableCell, ...]] = []
     for name, data_set in inquiry.sets.items():
-        batch = load_set(data_set, inquiry.rows, "logistic", inquiry.out / "sets", frozenset({"spaces"}))
+        batch = load_set(data_set, inquiry.rows, inquiry.out / "sets", frozenset({"spaces"}))
         found: dict[str, list[Together]] = {column: [] for column in TABLE_1}
         for column, given in TABLE_1.items():
             options = Options(**mergeable({"loss": "logistic", "bits": BITS, **given}))  # type: ignore[arg-type]

@@ -73,7 +73,7 @@ def filter_threshold(scores: NDArray[np.float64], spam: NDArray[np.bool_], perce
 
 def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     for name, data_set in inquiry.sets.items():
-        batch = load_set(data_set, inquiry.rows, "logistic", inquiry.out / "sets")
+        batch = load_set(data_set, inquiry.rows, inquiry.out / "sets")
         overview: list[tuple[TableCell, ...]] = []
         by_history: list[tuple[TableCell, ...]] = []
         for place, plan in enumerate(PLANS):

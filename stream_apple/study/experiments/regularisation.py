@@ -16,10 +16,7 @@ BITS = 20
 
 
 def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
-    sets = {
-        name: load_set(data_set, inquiry.rows, "logistic", inquiry.out / "sets")
-        for name, data_set in inquiry.sets.items()
-    }
+    sets = {name: load_set(data_set, inquiry.rows, inquiry.out / "sets") for name, data_set in inquiry.sets.items()}
     done, steps = 0, 2 * len(sets) * len(PENALTIES)
     for which in ("l2", "l1"):
         rows: list[tuple[TableCell, ...]] = []

@@ -73,7 +73,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     with Journal(inquiry.out / "runs.jsonl") as journal:
         for name, data_set in inquiry.sets.items():
             found: dict[str, list[PassMeasures]] = {label: [] for label in learners}
-            batch = load_set(data_set, _ALL, "logistic", inquiry.out / "sets")
+            batch = load_set(data_set, _ALL, inquiry.out / "sets")
             for seed in range(inquiry.seeds):
                 stream = beginning_of(batch, min(inquiry.rows, EXAMPLES), seed)
                 for label, learner in learners.items():

@@ -74,7 +74,7 @@ def planned_trials() -> list[Trial]:
 def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     trials = planned_trials()
     for name, data_set in inquiry.sets.items():
-        batch = load_set(data_set, inquiry.rows, "logistic", inquiry.out / "sets", frozenset({"attributes"}))
+        batch = load_set(data_set, inquiry.rows, inquiry.out / "sets", frozenset({"attributes"}))
         if (features := len(np.unique(batch.keys))) > MOST_FEATURES:
             raise InputFileError(f"{data_set.path}: expected at most {MOST_FEATURES} features, found {features:,}")
         found: dict[Trial, list[Result]] = {}

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from stream_apple.study.methods import BASELINES
 from stream_apple.study.report.derived import PairedDifference, geometric_mean, paired_difference, quartiles, ratio
 from stream_apple.study.report.markdown import NOTHING, spelled, table
-from stream_apple.study.report.outcomes import STAGE_POLY_BEST, VOWPAL_BEST, Line, Outcomes
+from stream_apple.study.report.outcomes import STAGE_POLY_BEST, VOWPAL_BEST, Line, Outcome, Outcomes
 from stream_apple.study.report.paper import PaperRow
 
 STAGE_POLY = "vw-stage-poly"
@@ -23,10 +24,10 @@ def counts(outcomes: Outcomes) -> list[str]:
     rows = [
         _counted(
             line.label,
-            [outcomes.relative_error(line.label, name) for name in names],
+            [outcomes.relative_error(line, name) for name in names],
             [outcomes.relative_time(line, name) for name in names],
             sum(
-                wins(outcomes.error(line.label, name), [outcomes.error(each, name) for each in BASELINES])
+                wins(outcomes.get(line.label, name).error, [outcomes.get(each, name).error for each in BASELINES])
                 for name in names
             ),
         )
@@ -75,15 +76,16 @@ def wins(error: float | None, baselines: Sequence[float | None]) -> bool:
 def comparison(outcomes: Outcomes, reference: str) -> list[str]:
     """Each claimed line's error less the reference's, set by set, with standard errors; and the sums."""
     lines = [line for line in outcomes.claimed() if line.label != reference]
-    found: dict[str, dict[str, PairedDifference | None]] = {line.label: {} for line in lines}
-    for line in lines:
-        for facts in outcomes.sets:
-            found[line.label][facts.name] = None
-            ours, theirs = outcomes.get(line.label, facts.name), outcomes.get(reference, facts.name)
-            if ours is not None and theirs is not None:
-                found[line.label][facts.name] = paired_difference(ours.errors, theirs.errors)
-    rows = [[facts.name, *(_difference(found[line.label][facts.name]) for line in lines)] for facts in outcomes.sets]
-    sums = [_sums([each for each in found[line.label].values() if each is not None]) for line in lines]
+    names = [facts.name for facts in outcomes.sets]
+    found = [
+        [
+            paired_difference(outcomes.get(line.label, name).errors, outcomes.get(reference, name).errors)
+            for name in names
+        ]
+        for line in lines
+    ]
+    rows = [[name, *map(_difference, differences)] for name, *differences in zip(names, *found, strict=True)]
+    sums = [_sums([each for each in differences if each is not None]) for differences in found]
     return table([f"error less that of {reference}", *(line.label for line in lines)], [*rows, ["all", *sums]])
 
 
@@ -104,9 +106,9 @@ def means(outcomes: Outcomes) -> list[str]:
     rows = [
         [
             line.label,
-            _mean(outcomes, line.label, "linear", _loss),
-            _mean(outcomes, line.label, "linear", Outcomes.error),
-            _mean(outcomes, line.label, STAGE_POLY, Outcomes.error),
+            _mean(outcomes, line.label, "linear", attrgetter("loss")),
+            _mean(outcomes, line.label, "linear", attrgetter("error")),
+            _mean(outcomes, line.label, STAGE_POLY, attrgetter("error")),
         ]
         for line in outcomes.claimed()
     ]
@@ -127,17 +129,20 @@ def beside_hindsight(outcomes: Outcomes) -> list[str]:
         row = [facts.name]
         for best in (VOWPAL_BEST, STAGE_POLY_BEST):
             outcome = outcomes.get(best, facts.name)
-            row.append(NOTHING if outcome is None else f"{spelled(outcome.error_before_learning)} ({outcome.label})")
+            row.append(
+                NOTHING if outcome.label is None else f"{spelled(outcome.error_before_learning)} ({outcome.label})"
+            )
         for line in ours:
-            error, over = outcomes.error_before_learning(line.label, facts.name), []
+            error, over = outcomes.get(line.label, facts.name).error_before_learning, []
             for best in (VOWPAL_BEST, STAGE_POLY_BEST):
-                quotient = ratio(error, outcomes.error_before_learning(best, facts.name))
+                quotient = ratio(error, outcomes.get(best, facts.name).error_before_learning)
                 over.append(NOTHING if quotient is None else f"{quotient:.3f}")
             row.append(f"{spelled(error)} ({', '.join(over)})")
         rows.append(row)
     sums = [
         "; ".join(
-            _mean(outcomes, line.label, best, Outcomes.error_before_learning) for best in (VOWPAL_BEST, STAGE_POLY_BEST)
+            _mean(outcomes, line.label, best, attrgetter("error_before_learning"))
+            for best in (VOWPAL_BEST, STAGE_POLY_BEST)
         )
         for line in ours
     ]
@@ -147,16 +152,11 @@ def beside_hindsight(outcomes: Outcomes) -> list[str]:
     )
 
 
-def _loss(outcomes: Outcomes, label: str, name: str) -> float | None:
-    outcome = outcomes.get(label, name)
-    return None if outcome is None else outcome.loss
-
-
-def _mean(outcomes: Outcomes, label: str, reference: str, value: Callable[[Outcomes, str, str], float | None]) -> str:
+def _mean(outcomes: Outcomes, label: str, reference: str, value: Callable[[Outcome], float | None]) -> str:
     if label == reference:
         return NOTHING
     names = [facts.name for facts in outcomes.sets]
-    found = geometric_mean((value(outcomes, label, name), value(outcomes, reference, name)) for name in names)
+    found = geometric_mean((value(outcomes.get(label, name)), value(outcomes.get(reference, name))) for name in names)
     if found is None:
         return NOTHING
     spread = "" if found.low is None else f" ({found.low:.3f} to {found.high:.3f})"

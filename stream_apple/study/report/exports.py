@@ -37,14 +37,14 @@ def write_tables(finished: Sequence[tuple[Task, Measures]], outcomes: Outcomes, 
                 line.label,
                 cell.rate,
                 cell.error,
-                outcomes.relative_error(line.label, facts.name),
+                outcomes.relative_error(line, facts.name),
                 outcomes.relative_time(line, facts.name),
                 cell.seconds,
                 cell.features,
             ]
             for facts in outcomes.sets
             for line in outcomes.lines
-            if (cell := outcomes.get(line.label, facts.name)) is not None
+            if (cell := outcomes.cells.get((line.label, facts.name))) is not None
         ),
     )
 

@@ -27,7 +27,7 @@ def draw_figures(outcomes: Outcomes, folder: Path) -> list[str]:
     slow = [
         facts.name
         for facts in outcomes.sets
-        if (ratio(outcomes.seconds("quadratic", facts.name), outcomes.seconds("linear", facts.name)) or 0.0) >= SLOW
+        if (ratio(*(outcomes.get(name, facts.name).seconds for name in ("quadratic", "linear"))) or 0.0) >= SLOW
     ]
     names = [facts.name for facts in outcomes.sets]
     densest = sorted(outcomes.sets, key=lambda facts: -facts.nonzeros)[:_DENSEST]
@@ -52,21 +52,12 @@ def draw_figures(outcomes: Outcomes, folder: Path) -> list[str]:
     return missing
 
 
-def _error(outcomes: Outcomes, line: Line, name: str) -> float | None:
-    return outcomes.relative_error(line.label, name)
-
-
-def _time(outcomes: Outcomes, line: Line, name: str) -> float | None:
-    return outcomes.relative_time(line, name)
-
-
-def _features(outcomes: Outcomes, line: Line, name: str) -> float | None:
-    return outcomes.features(line.label, name)
-
-
-_ERROR: tuple[str, Value] = ("relative error", _error)
-_TIME: tuple[str, Value] = ("relative time", _time)
-_FEATURES: tuple[str, Value] = ("features per example", _features)
+_ERROR: tuple[str, Value] = ("relative error", Outcomes.relative_error)
+_TIME: tuple[str, Value] = ("relative time", Outcomes.relative_time)
+_FEATURES: tuple[str, Value] = (
+    "features per example",
+    lambda outcomes, line, name: outcomes.get(line.label, name).features,
+)
 
 
 def _known(outcomes: Outcomes, line: Line, names: Sequence[str], value: Value) -> list[float]:
@@ -79,7 +70,7 @@ def _medians(figure: Any, outcomes: Outcomes, names: Sequence[str]) -> str | Non
     axes = figure.subplots()
     drawn = 0
     for line in lines_to_draw(outcomes.lines):
-        errors, times = (_known(outcomes, line, names, value) for value in (_error, _time))
+        errors, times = (_known(outcomes, line, names, value) for _, value in (_ERROR, _TIME))
         if not errors or not times:
             continue
         (x_low, x, x_high), (y_low, y, y_high) = quartiles(times), quartiles(errors)

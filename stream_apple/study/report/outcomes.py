@@ -53,6 +53,9 @@ class Outcome(NamedTuple):
         return mean_of(self.before)
 
 
+_NOT_RUN = Outcome((), ())
+
+
 class Line(NamedTuple):
     """A line of the tables: `alpha` None has no grid, or is one of the lines that choose."""
 
@@ -85,43 +88,18 @@ class Outcomes(NamedTuple):
     lines: Sequence[Line]
     cells: Cells
 
-    def get(self, label: str, data_set: str) -> Outcome | None:
-        """What one line showed on one set; None if it was not run."""
-        return self.cells.get((label, data_set))
+    def get(self, label: str, data_set: str) -> Outcome:
+        """What one line showed on one set: nothing if it was not run."""
+        return self.cells.get((label, data_set), _NOT_RUN)
 
-    def error(self, label: str, data_set: str) -> float | None:
-        """The mean test error of the line on the set."""
-        outcome = self.get(label, data_set)
-        return None if outcome is None else outcome.error
-
-    def error_before_learning(self, label: str, data_set: str) -> float | None:
-        """The mean progressive error of the line on the set."""
-        outcome = self.get(label, data_set)
-        return None if outcome is None else outcome.error_before_learning
-
-    def seconds(self, label: str, data_set: str) -> float | None:
-        """The seconds of the line on the set, when nothing else ran."""
-        outcome = self.get(label, data_set)
-        return None if outcome is None else outcome.seconds
-
-    def features(self, label: str, data_set: str) -> float | None:
-        """The mean number of features of an example in the pass."""
-        outcome = self.get(label, data_set)
-        return None if outcome is None else outcome.features
-
-    def tested(self, label: str, data_set: str) -> float | None:
-        """The mean number of products of an example that were tested, and not learned."""
-        outcome = self.get(label, data_set)
-        return None if outcome is None else outcome.tested
-
-    def relative_error(self, label: str, data_set: str) -> float | None:
+    def relative_error(self, line: Line, data_set: str) -> float | None:
         """Where the error lies between the best and the worst of linear, quadratic and cubic, if they were run."""
-        baselines = [self.error(name, data_set) for name in BASELINES]
-        return relative_error(self.error(label, data_set), baselines)
+        baselines = [self.get(name, data_set).error for name in BASELINES]
+        return relative_error(self.get(line.label, data_set).error, baselines)
 
     def relative_time(self, line: Line, data_set: str) -> float | None:
         """The seconds, divided by those of the linear predictor of the same program."""
-        return ratio(self.seconds(line.label, data_set), self.seconds(line.program, data_set))
+        return ratio(self.get(line.label, data_set).seconds, self.get(line.program, data_set).seconds)
 
     def claimed(self) -> list[Line]:
         """The lines that claims are about: each method that grows at its largest alpha, and those that choose."""

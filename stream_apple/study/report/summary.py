@@ -8,6 +8,7 @@ from stream_apple.study.report.claims import STAGE_POLY, beside_hindsight, compa
 from stream_apple.study.report.derived import ratio
 from stream_apple.study.report.markdown import NOTHING, emphasised, hundredths, numbers, spelled, table
 from stream_apple.study.report.outcomes import (
+    Line,
     Outcomes,
     described,
     label_of,
@@ -54,14 +55,14 @@ def _lines(
         "`-best` has the alpha of the least test error on each set, as in the paper; `-chosen` that of the least",
         "progressive loss, which can be known before the test.",
         "",
-        *_by_set(outcomes, Outcomes.error),
+        *_by_set(outcomes, lambda line, name: outcomes.get(line.label, name).error),
     ]
     yield from ["## Seconds (Table 3)", ""]
     if settings.timing:
         yield from [
             f"Of learning and scoring, each run alone, median of up to three; load average {_span(campaign.loads())}.",
             "",
-            *_by_set(outcomes, Outcomes.seconds, 3),
+            *_by_set(outcomes, lambda line, name: outcomes.get(line.label, name).seconds, 3),
         ]
     else:
         yield from ["Not measured (`--no-timing`).", ""]
@@ -69,17 +70,22 @@ def _lines(
     yield from [
         "(error - least) / (greatest - least) of linear, quadratic and cubic: below 0 is better than all three.",
         "",
-        *_by_set(outcomes, Outcomes.relative_error, show=hundredths),
+        *_by_set(outcomes, outcomes.relative_error, show=hundredths),
     ]
-    yield from ["## Features per example", "", *_by_set(outcomes, Outcomes.features, show=numbers)]
-    picky = [line for line in outcomes.lines if any(outcomes.tested(line.label, each.name) for each in outcomes.sets)]
+    yield from ["## Features per example", ""]
+    yield from _by_set(outcomes, lambda line, name: outcomes.get(line.label, name).features, show=numbers)
+
+    def tested(line: Line, name: str) -> float | None:
+        return outcomes.get(line.label, name).tested
+
+    picky = [line for line in outcomes.lines if any(tested(line, each.name) for each in outcomes.sets)]
     if picky:
         yield from [
             "## Products tested per example",
             "",
             "Besides the features: products that a picky method computes to decide whether they are to be features.",
             "",
-            *_by_set(outcomes._replace(lines=picky), Outcomes.tested, show=numbers),
+            *_by_set(outcomes._replace(lines=picky), tested, show=numbers),
         ]
     yield from ["## Counts", "", _COUNTED, "", *counts(outcomes)]
     if paper:
@@ -162,17 +168,13 @@ def _sets(outcomes: Outcomes) -> list[str]:
 
 def _by_set(
     outcomes: Outcomes,
-    value: Callable[[Outcomes, str, str], float | None],
+    value: Callable[[Line, str], float | None],
     digits: int = 4,
     show: Callable[[list[float | None], int], list[str]] = emphasised,
 ) -> list[str]:
-    labels = [line.label for line in outcomes.lines]
     return table(
-        ["set", *labels],
-        (
-            [facts.name, *show([value(outcomes, label, facts.name) for label in labels], digits)]
-            for facts in outcomes.sets
-        ),
+        ["set", *(line.label for line in outcomes.lines)],
+        ([facts.name, *show([value(line, facts.name) for line in outcomes.lines], digits)] for facts in outcomes.sets),
     )
 
 
@@ -216,7 +218,7 @@ def _beside(outcomes: Outcomes, paper: Mapping[str, PaperRow]) -> list[str]:
             continue
         cells = []
         for label in labels:
-            ours = outcomes.error(label, facts.name)
+            ours = outcomes.get(label, facts.name).error
             theirs = row.errors.get(label)
             over = ratio(ours, theirs)
             cells.append(f"{spelled(theirs)} ({NOTHING if over is None else f'{over:.2f}'})")

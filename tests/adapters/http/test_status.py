@@ -7,6 +7,7 @@ from typing import Any
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from support.clock import Clock
+from support.null_watchers import NoNameFinder
 from support.planted_pair import PAIR, SETTINGS, finder, planted
 from support.records import DECODER, good
 
@@ -16,7 +17,7 @@ from stream_apple.core.codec.rejects import Reason
 from stream_apple.monitoring.definitions import BY_PARTITION, MEANS, METRICS, PREFIX, QUALITIES
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.name_search import NameFinder, NoNameFinder, Wanted
+from stream_apple.monitoring.name_search import NameFinder, Wanted
 from stream_apple.monitoring.observer import WorkerObserver
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
@@ -46,7 +47,9 @@ class Worker:
         self.owned: dict[int, Partition] = {}
         watch = WorkerObserver(NAMES)
         watch.follow(lambda: self.owned)
-        self._status = Status(watch, self.metrics, Health(), {"worker": {"id": "w"}}, Clock(0.0, tick=100.0))
+        self._status = Status(
+            watch, self.metrics, Health(), {"worker": {"id": "w"}}, NoNameFinder(), Clock(0.0, tick=100.0)
+        )
 
     def take(self, model: PartitionModel, state: State) -> Partition:
         """The group gives the worker a partition."""
@@ -240,7 +243,7 @@ class TestNames:
         partition.enter(State.LIVE)
         watch = WorkerObserver(Names())
         watch.follow(lambda: {0: partition})
-        return Status(watch, Metrics(), Health(), {}, Clock(0.0), finder), watch
+        return Status(watch, Metrics(), Health(), {}, finder, Clock(0.0)), watch
 
     def test_the_first_answer_has_names(self) -> None:
         """They are looked for before it is given; then there is nothing more to look for."""

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from support.kafka.connections import fill
 from support.kafka.mock_cluster import make_mock_topics
 from support.kafka.raw_header import send_with_header
+from support.null_watchers import NullObserver
 from support.records import DECODER, SETTINGS, START
 from support.topics import FOREVER, TopicFactory, read_all
 from support.waiting import DEADLINE_S, wait_until
@@ -23,12 +24,12 @@ from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import FencedError
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.monitoring import Monitoring
 from stream_apple.stream.learning.threads import ThreadPool
 from stream_apple.stream.log.ports import AbortableError, Committed
 from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
+from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.model.dead_letters import header_list
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, Provenance, Topics
@@ -205,7 +206,7 @@ def run_until_done(
 
     owned = OwnedPartitions(broker, provenance, new_model, metrics)
     settings = LoopSettings(fetch_records=500, commits=CommitSettings(700, 0.05), snapshot_interval_s=0.1)
-    loop = Loop(broker, owned, settings, Monitoring(metrics, Health()), ThreadPool(2))
+    loop = Loop(broker, owned, settings, Watchers(metrics, Health(), NullObserver()), ThreadPool(2))
     commit = broker.commit
     deadline = time.monotonic() + DEADLINE_S
 

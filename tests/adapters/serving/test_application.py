@@ -1,5 +1,6 @@
 """The routes of `serve`: answers, and what is refused, by which status and with which words."""
 
+import gzip
 import json
 from typing import Any
 
@@ -97,6 +98,9 @@ class TestPredict:
         reply = ask(FixedReplicas([model]), [{"features": ROW}], settings=MAPPED)
         assert reply.status == 400
         assert "found no record" in reply.json()["instances"][0]["message"]
+        reply = ask(FixedReplicas([model]), [{"record": "not base64!"}], settings=MAPPED)
+        message = "expected a map as record, or a framed one in base64, found 'not base64!'"
+        assert reply.json()["instances"][0]["message"] == message
 
     def test_no_instances(self) -> None:
         """Are no error."""
@@ -246,12 +250,24 @@ class TestRefused:
         assert call(application, "GET", "/v1/models/other").json() == {
             "error": "expected the model 'clicks', found 'other'"
         }
-        assert call(application, "GET", "/nothing").json() == {"error": "Not Found"}
+        asking = "questions are POSTed to /v1/models/NAME:predict and :explain"
+        for method, path, found in (
+            ("GET", "/nothing", "expected another path, found GET '/nothing'"),
+            ("POST", "/v1/models/clicks:learn", "expected GET or HEAD, found POST '/v1/models/clicks:learn'"),
+        ):
+            assert call(application, method, path, b"{}").json() == {"error": f"{found}; {asking}"}
+        zipped = call(application, "POST", PREDICT, gzip.compress(b"{}"), {"content-encoding": "gzip"})
+        assert (zipped.status, zipped.json()["error"]) == (
+            415,
+            "expected a body that is not compressed, found the encoding 'gzip'",
+        )
+        plain = call(application, "POST", PREDICT, b'{"instances": []}', {"content-encoding": "identity"})
+        assert plain.status == 200
+        assert call(application, "POST", PREDICT, b"").json()["error"].endswith("found none")
         asked = call(application, "GET", PREDICT)
         assert (asked.status, asked.headers["allow"]) == (405, "POST")
         assert asked.json() == {"error": "expected POST, found GET"}
         assert call(application, "PUT", PREDICT).status == 405
-        assert call(application, "POST", "/v1/models/clicks:learn", b"{}").status in {404, 405}
 
     def test_no_model_yet(self) -> None:
         """503, of that partition alone."""

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from support.bare_options import bare
 
-from stream_apple.core.batch import Batch
+from stream_apple.core.batch import Batch, space_key
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Collisions, Combine, Discretise, Options
-from stream_apple.core.learner.preparation.namespaces import space_key
 from stream_apple.core.ngrams import ngram_key
 
 SIZE = 6000

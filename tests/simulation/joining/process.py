@@ -1,7 +1,7 @@
 """A joiner in a simulation."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from simulation.cluster import MemoryCluster
 from simulation.faults import Fault
@@ -12,19 +12,15 @@ from stream.joining.two_logs import RULE, rule_of
 from stream_apple.core.input.framing import Schemas
 from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings, JoinOutputs
 from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.loop.transaction import CommitSettings
 
 GROUP = "joiners"
 JOIN_RULE = rule_of(RULE)
 OUTPUTS = JoinOutputs("examples", "join-dead-letters")
+_NOBODY: Any = Unmeasured()
+WATCHERS = JoinWatchers(_NOBODY, _NOBODY)
 SETTINGS = JoinLoopSettings(fetch_records=7, commits=CommitSettings(9, 2.0))
-
-
-class Watching(NamedTuple):
-    """Nobody looks."""
-
-    metrics: Any = Unmeasured()
-    health: Any = Unmeasured()
 
 
 class JoinerProcess(MemberProcess):
@@ -45,5 +41,5 @@ class JoinerProcess(MemberProcess):
         member = Member(GROUP, instance, f"{GROUP}.{instance}")
         super().__init__(cluster, member, rule.impressions, faults, delivery)
         self.loop = JoinLoop(
-            self.broker, rule, OUTPUTS, SETTINGS, Watching(), now=seconds, time_of_day=seconds, schemas=schemas
+            self.broker, rule, OUTPUTS, SETTINGS, WATCHERS, now=seconds, time_of_day=seconds, schemas=schemas
         )

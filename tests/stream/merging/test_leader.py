@@ -1,6 +1,7 @@
 """What a leader makes of the contributions to a round, on the cluster in memory; and of what is amiss."""
 
 import math
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from stream.merging.merged_models import OPTIONS
 from support.clock import Clock
 from support.no_local_partitions import NothingLocal
 from support.operations import operations
-from support.records import DECODER, SETTINGS, TOPIC, stream
+from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.errors import ConfigurationError
@@ -29,7 +30,7 @@ from stream_apple.stream.positions.merge_note import (
     MergeNote,
     MergeSettings,
 )
-from stream_apple.stream.snapshots.codec import encode_snapshot
+from stream_apple.stream.snapshots.codec import encode_snapshot, refer
 
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models", "merges")
 MEMBER = Member("group", "worker-0", "group.worker-0")
@@ -249,6 +250,42 @@ class TestMerging:
         answer = world.answer(world.follower(world.commits(world.leader)), 3)
         assert answer.merged is not None
         assert answer.merged.manifest.excluded == ((1, "displaced"),)
+
+    def test_a_contribution_without_a_table(self) -> None:
+        """One that only refers to a merged model is left out, as one that can't be read: nothing of it was verified."""
+        world = World()
+        models = [world.contributes(number, 3) for number in range(3)]
+        snapshot = refer(models[1], models[1].digest()).to_snapshot(MergedPointer(2, 0, 1))
+        log = world.cluster.log(TOPICS.models, 1)
+        at = log.append(Message(world.provenance.snapshot_key(1, 0), snapshot.messages[0], 0))
+        pointer = SnapshotPointer(snapshot.at, at, at, snapshot.digest)
+        world.notes[1] = world.note(world.provenance.lineage(1, 0), pointer, 3, BoundaryState.CONTRIBUTED)
+        world.works(world.leader)
+        answer = world.answer(world.follower(world.commits(world.leader)), 3)
+        assert answer.merged is not None
+        assert answer.merged.manifest.excluded == ((1, "displaced"),)
+        assert answer.merged.model.digest() == merge([models[0].learner, models[2].learner]).model.digest()
+
+    def test_memory(self) -> None:
+        """A contribution that is read and merged takes a fraction of what its table would."""
+        table = new_model(settings=SETTINGS).learner.table
+        whole = table.slots.nbytes + table.companions.nbytes
+
+        def peak(partitions: int) -> int:
+            with small():
+                world = World(partitions)
+                for number in range(partitions):
+                    world.contributes(number, 3)
+                tracemalloc.start()
+                try:
+                    world.works(world.leader)
+                    return tracemalloc.get_traced_memory()[1]
+                finally:
+                    tracemalloc.stop()
+
+        # The least of some, as other threads of the process, and what is made only once, can only add to it.
+        few, many = (min(peak(partitions) for _ in range(4)) for partitions in (4, 12))
+        assert many - few < 8 * whole / 2
 
     def test_patience(self) -> None:
         """A partition that does not come is recorded as late; so is that it is idle."""

@@ -8,7 +8,8 @@ from support.snapshots import empty, pointer
 
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.codec.rejects import Reason
-from stream_apple.core.event_time import LATEST_MS, LONE, VOTES_BEHIND
+from stream_apple.core.event_time import LONE, VOTES_BEHIND
+from stream_apple.core.latest_time import END_MS
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 
 FIRST = START // HOUR
@@ -77,7 +78,7 @@ def test_microseconds_leave_no_trace(*, first: bool) -> None:
     (expected,) = process_in_batches(without := new_model(), [*fine, *more])
     assert {reject.reason for reject in result.rejects} == {Reason.FAR_FUTURE}
     assert [reject.record for reject in result.rejects] == wrong
-    assert (f"below {LATEST_MS} (the year 10000)" in result.rejects[0].message) == first
+    assert (f"below {END_MS} (the year 10000)" in result.rejects[0].message) == first
     assert result.predictions == expected.predictions
     assert (model.learner.digest(), model.clock.state.tolist()) == (
         without.learner.digest(),

@@ -160,7 +160,7 @@ class TestRoundTrip:
 
     def test_blocks_of_a_large_table(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A table of several blocks is put together again."""
-        monkeypatch.setattr(blocks, "BLOCK_SLOTS", 64)
+        monkeypatch.setattr("stream_apple.core.learner.state.table.BLOCK_SLOTS", 64)
         model = grown()
         taken = encode_snapshot(model)
         assert len(taken.messages) == 1024 // 64 + 1

@@ -17,7 +17,6 @@ from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.merging.adoptions import AdoptionRecord, adoption_key, decode_adoption, encode_adoption
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
-from stream_apple.stream.snapshots import blocks
 from stream_apple.stream.snapshots.merge_messages import (
     Exclusion,
     MergeDecoder,
@@ -33,7 +32,7 @@ SKIPPED = AdoptionRecord(1, 90, 3, BoundaryState.SKIPPED, False, None, None, "c"
 
 @pytest.fixture(autouse=True)
 def _many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_SLOTS", 256)
+    monkeypatch.setattr("stream_apple.core.learner.state.table.BLOCK_SLOTS", 256)
 
 
 def messages() -> list[bytes]:

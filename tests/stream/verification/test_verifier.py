@@ -315,8 +315,9 @@ class TestGaps:
 def test_large_records_are_learned_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them, in their order, in portions of a bounded size: a fetch may hold as many as Kafka's client does."""
     monkeypatch.setattr(log_scan, "BATCH_BYTES", 200)
-    records = stream(40, seed=1, bad_share=0.2)
-    portions = list(LogScan(MemoryReader(records, 0, 40), "t-0", 40, 30).batches())
+    logs, records = MemoryLogs(), stream(40, seed=1, bad_share=0.2)
+    logs.logs["t", 0] = records
+    portions = list(LogScan(logs, "t", 0, range(records[-1].at + 1), 30).batches())
     assert [record for each in portions for record in each] == records
     sizes = [[len(record.value() or b"") for record in each] for each in portions]
     assert all(sum(each) <= 200 or len(each) == 1 for each in sizes)
@@ -326,7 +327,8 @@ def test_large_records_are_learned_a_few_at_a_time(monkeypatch: pytest.MonkeyPat
 def test_a_log_that_does_not_go_on_is_an_error() -> None:
     """A reader that stands still before the end ends the verification: half of a log proves nothing."""
     clock = iter(range(100))
-    reader = MemoryReader([], 3, 5)
-    scan = LogScan(reader, "t-0", 9, 10, patience_s=10, now=lambda: float(next(clock)))
-    with pytest.raises(BrokerError, match=r"expected t-0 to go on from offset 5 to 9, found nothing for 10 s"):
+    logs = MemoryLogs()
+    logs.append(("t", 0), None, b"")
+    scan = LogScan(logs, "t", 0, range(1, 9), patience_s=10, now=lambda: float(next(clock)))
+    with pytest.raises(BrokerError, match=r"expected t-0 to go on from offset 2 to 9, found nothing for 10 s"):
         scan.take()

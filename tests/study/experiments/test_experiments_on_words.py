@@ -84,7 +84,7 @@ def test_personal(words: Path, tmp_path: Path) -> None:
 
 def test_users_are_planted(words: Path, tmp_path: Path) -> None:
     """By Zipf's law; every tenth by rank, and nobody else, has all labels the other way round."""
-    batch = load_set(DataSet("words", words), 10_000, "logistic", tmp_path)
+    batch = load_set(DataSet("words", words), 10_000, tmp_path)
     many = batch.select(np.resize(np.arange(400), 20_000))
     planted = personal.plant_users(many, personal.Plan(50, inverted=True), 2)
     _, first, owners = np.unique(planted.users, return_index=True, return_inverse=True)
@@ -168,7 +168,7 @@ def test_a_way_to_set_the_product_is_a_line(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_stream_begins_with_a_shuffle_of_all(words: Path, tmp_path: Path) -> None:
     """Not with the first rows of the file: those may be of one class."""
-    batch = load_set(DataSet("words", words), 10_000, "logistic", tmp_path)
+    batch = load_set(DataSet("words", words), 10_000, tmp_path)
     order = np.random.default_rng(3).permutation(400)
     beginning = streaming.beginning_of(batch, 50, 3)
     np.testing.assert_array_equal(beginning.labels, batch.labels[order[:50]])

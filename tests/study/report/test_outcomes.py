@@ -1,7 +1,7 @@
 """What outcomes say, against what was worked out by hand."""
 
 import pytest
-from study.report.made_up import LARGE, LINES, NAMES, SMALL, made_up_outcomes
+from study.report.made_up import LARGE, LINES, NAMES, made_up_outcomes
 
 from stream_apple.study.report.claims import beside_hindsight, comparison, counts, means, wins
 from stream_apple.study.report.outcomes import (
@@ -25,9 +25,9 @@ def rows_of(lines: list[str]) -> dict[str, list[str]]:
 def test_relative_numbers() -> None:
     """Of set one: apple's errors .1 and .25 between .2 and .4; times over linear's."""
     outcomes = made_up_outcomes()
-    assert outcomes.relative_error(SMALL, "one") == pytest.approx(-0.5)
-    assert outcomes.relative_error(LARGE, "one") == pytest.approx(0.25)
-    assert outcomes.relative_error(LARGE, "tie") is None
+    assert outcomes.relative_error(LINES[3], "one") == pytest.approx(-0.5)
+    assert outcomes.relative_error(LINES[4], "one") == pytest.approx(0.25)
+    assert outcomes.relative_error(LINES[4], "tie") is None
     assert outcomes.relative_time(LINES[4], "two") == pytest.approx(15.0)
     assert outcomes.relative_time(LINES[5], "two") is None, "Vowpal Wabbit's time needs Vowpal Wabbit's linear"
 

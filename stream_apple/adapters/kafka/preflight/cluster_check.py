@@ -17,7 +17,7 @@ from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.adapters.kafka.topics import Existing
 from stream_apple.config import Config
 from stream_apple.config.duration import format_duration
-from stream_apple.config.memory import RecordLimits, memory_limit, queue_bytes, too_large, worker_bytes
+from stream_apple.config.memory import memory_limit, queue_bytes, too_large, worker_bytes
 from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import BrokerError, ConfigurationError
 
@@ -75,9 +75,8 @@ def _memory(config: Config, partitions: int, threads: int, brokers: int) -> Iter
     if limit is None:
         return
     options = config.learner.options(config.limits.max_features_per_example)
-    limits = RecordLimits(config.limits.max_record_bytes, config.limits.max_features)
-    queues = queues_of(with_room(config.kafka, largest_dead_letter(limits.max_record_bytes)), brokers)
-    queued = queue_bytes(options, limits, config.worker.threads or threads, queues)
+    queues = queues_of(with_room(config.kafka, largest_dead_letter(config.limits.max_record_bytes)), brokers)
+    queued = queue_bytes(options, config.limits, config.worker.threads or threads, queues)
     merged = partitions if config.merging else 0
     start = int(bool(config.worker.from_model))  # a further model, which new ones adopt
     most = (limit.bytes - worker_bytes(options, start, queued, merged)) // options.model_bytes()

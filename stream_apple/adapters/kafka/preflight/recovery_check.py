@@ -93,7 +93,7 @@ def _without_an_offset(logs: KafkaLogs, provenance: Provenance, partition: int) 
     low, high = logs.log_range(topic, partition)
     if low == high:
         return
-    with closing(LogScan(logs.reader(topic, partition, low), f"{topic}-{partition}", high, FEW_LARGE)) as scan:
+    with closing(LogScan(logs, topic, partition, range(low, high), FEW_LARGE)) as scan:
         while (record := scan.take()) is not None:
             if is_of_snapshot(provenance, partition, record):
                 # A worker may have begun meanwhile.

@@ -47,7 +47,6 @@ from stream_apple.core.learner.state.table import (
     U56,
     Element,
     Index,
-    Slots,
     Table,
     bucket_of,
     find,
@@ -196,10 +195,7 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
             counts[OCCUPIED] += 1
         else:
             first = bucket_of(table.tags, key) << U3
-            if decay is not None:  # noqa: SIM108  what is not there is not compiled
-                place = least_useful_now(model, decay, first)
-            else:
-                place = least_useful(table.slots, first)
+            place = least_useful(table, decay, first)
             if place == NOWHERE:
                 counts[REFUSED] += 1
                 continue
@@ -229,30 +225,21 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
 
 
 @part
-def least_useful(slots: Slots, first: Index) -> Index:
+def least_useful(table: Table, decay: Decay | None, first: Index) -> Index:
     """Return the slot of a full bucket with the least |weight| * scale, the first of equals; NOWHERE if none may go.
 
     Parents and monomials of the current example stay. Each slot's use and place are compared as one whole number,
     because a branch would be mispredicted half the time.
     """
-    least = NOWHERE
+    least, slots = NOWHERE, table.slots
     for within in range(U0, np.uint64(BUCKET)):
         candidate = slots[first + within]
-        use = np.float32(max(abs(candidate["weight"]), abs(candidate["linear_weight"])) * candidate["scale"])
+        if decay is not None:
+            use = usefulness_of(table, decay, first + within)
+        else:
+            use = max(abs(candidate["weight"]), abs(candidate["linear_weight"])) * candidate["scale"]
         kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
-        least = min(least, ((np.uint64(use.view(np.uint32)) | kept) << U3) | within)
-    return first + (least & U7) if least >> U3 < INFINITE else NOWHERE
-
-
-@part
-def least_useful_now(model: Model, decay: Decay, first: Index) -> Index:
-    """Return what `least_useful` does, for weights that are decayed lazily."""
-    least, slots = NOWHERE, model.table.slots
-    for within in range(U0, np.uint64(BUCKET)):
-        candidate = slots[first + within]
-        use = np.float32(usefulness_of(model.table, decay, first + within))
-        kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
-        least = min(least, ((np.uint64(use.view(np.uint32)) | kept) << U3) | within)
+        least = min(least, ((np.uint64(np.float32(use).view(np.uint32)) | kept) << U3) | within)
     return first + (least & U7) if least >> U3 < INFINITE else NOWHERE
 
 

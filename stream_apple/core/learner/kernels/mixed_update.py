@@ -26,6 +26,8 @@ from stream_apple.core.learner.kernels.update import (
     Target,
     change_of,
     decay_and_change,
+    gather_base,
+    gather_linear,
     norm_and_sensitivity,
     normalise,
     widen,
@@ -189,15 +191,9 @@ def learn_base(
     It moves these together in `slot` and `x`, so it has to be called after `learn_expanded`.
     """
     slots, rule = model.table.slots, model.rule
-    slot, x, weight, gradient, scale, step = features
-    for t in range(old, found):
-        if slots[slot[t]]["degree"] == 1:
-            slot[base], x[base] = slot[t], x[t]
-            base += U1
-    for t in range(base):
-        owner = slots[slot[t]]
-        weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
-        scale[t] = max(owner["scale"], abs(x[t]))  # apple, which learns first, writes the slot's scale
+    slot, _, weight, gradient, _, step = features
+    base = gather_base(slots, features, base, old, found)
+    gather_linear(slots, features, base)
     linear = Target(mixing[LINEAR], target.label, target.importance)
     step_scale = step_scale_of(model.scalars, 1, rule, features, base, linear)
     change = change_at(rule, rule.rate, step_scale, linear)

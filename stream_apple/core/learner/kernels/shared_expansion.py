@@ -131,15 +131,15 @@ def _without_zeros(model: Model, work: Work, own: Index, found: Index) -> tuple[
 def score_shared(model: Model, work: Work, base: Index, score: float) -> tuple[float, Index]:
     """Return the linear predictor's score, from the sums over base features alone, and the number of their slots.
 
-    It saves the linear weights and scales of these slots in `work.newcomers`, before apple's update changes them.
+    It saves the scales and linear weights of these slots in `work.own`, before apple's update changes them.
     """
     if not model.rule.alongside:
         return score, U0
     linear = np.float64(0.0)
     for t in range(base):
-        owner, noted = model.table.slots[work.features.slot[t]], work.newcomers[t]
+        owner = model.table.slots[work.features.slot[t]]
         linear += owner["linear_weight"] * work.own.values[t]
-        noted["x"], noted["damping"] = owner["scale"], owner["linear_weight"]
+        work.own.scales[t], work.own.linear_weights[t] = owner["scale"], owner["linear_weight"]
     return linear, base
 
 
@@ -151,8 +151,8 @@ def use_base_values(model: Model, work: Work, base: Index) -> None:
     larger than before.
     """
     for t in range(base):
-        owner, noted, x = model.table.slots[work.features.slot[t]], work.newcomers[t], work.own.values[t]
+        owner, x, scale = model.table.slots[work.features.slot[t]], work.own.values[t], work.own.scales[t]
         work.features.x[t] = x
-        if owner["scale"] != noted["x"]:
-            grown = 0.0 < noted["x"] < abs(x)
-            owner["linear_weight"] = noted["damping"] * (noted["x"] / abs(x) if grown else np.float32(1.0))
+        if owner["scale"] != scale:
+            grown = 0.0 < scale < abs(x)
+            owner["linear_weight"] = work.own.linear_weights[t] * (scale / abs(x) if grown else np.float32(1.0))

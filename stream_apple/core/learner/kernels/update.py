@@ -166,6 +166,26 @@ def learn_apple(
 
 
 @part
+def gather_base(slots: Slots, features: ActiveFeatures, base: Index, old: Index, found: Index) -> Index:
+    """Move the newcomers [old, found) of degree 1 behind the base features; return the new number of base features."""
+    for t in range(old, found):
+        if slots[features.slot[t]]["degree"] == 1:
+            features.slot[base], features.x[base] = features.slot[t], features.x[t]
+            base += U1
+    return base
+
+
+@part
+def gather_linear(slots: Slots, features: ActiveFeatures, base: Index) -> None:
+    """Copy what a linear predictor's update needs of the slots of features[:base]; apple has learned the example."""
+    slot, x, weight, gradient, scale, _ = features
+    for t in range(base):
+        owner = slots[slot[t]]
+        weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
+        scale[t] = max(owner["scale"], abs(x[t]))  # apple writes the slot's scale
+
+
+@part
 def learn_linear(
     model: Model, decay: Decay | None, features: ActiveFeatures, base: Index, old: Index, found: Index, target: Target
 ) -> None:
@@ -174,17 +194,11 @@ def learn_linear(
     It moves these together in `slot` and `x`, so it has to be called after `learn_apple`.
     """
     slots, rule = model.table.slots, model.rule
-    slot, x, weight, gradient, scale, step = features
+    slot, _, weight, gradient, _, step = features
     if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         return
-    for t in range(old, found):
-        if slots[slot[t]]["degree"] == 1:
-            slot[base], x[base] = slot[t], x[t]
-            base += U1
-    for t in range(base):
-        owner = slots[slot[t]]
-        weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
-        scale[t] = max(owner["scale"], abs(x[t]))  # apple, which learns first, writes the slot's scale
+    base = gather_base(slots, features, base, old, found)
+    gather_linear(slots, features, base)
     normaliser, sensitivity = normalise(model.scalars, 1, rule, features, base, target)
     change = change_of(rule, rule.rate, normaliser, sensitivity, target)
     first = U0

@@ -63,18 +63,23 @@ class Nominees(NamedTuple):
 
 @kernel
 def merge_buckets(
-    stack: Stack, out: Table, election: Election, scratch: MergeScratch, counted: NDArray[np.int64]
+    stack: Stack,
+    numbers: NDArray[np.int64],
+    out: Table,
+    election: Election,
+    scratch: MergeScratch,
+    counted: NDArray[np.int64],
 ) -> None:
-    """Merge all buckets of the stack into those of `out`, whose slots are free, and add to the counts."""
+    """Merge the stack's buckets into those of `out` with these numbers, whose slots are free, and add to the counts."""
     tag_bytes = out.tags.view(np.uint8)
-    for bucket in range(np.uint64(len(out.tags))):
-        count = _collect(stack, bucket, scratch)
+    for at in range(np.uint64(len(numbers))):
+        count = _collect(stack, at, scratch)
         for which in range(count):
             counted[CLASHES] += np.int64(merge_monomial(stack, scratch, which))
             _elect(stack, scratch, which, election, counted)
         _sort(scratch, count)
         _keep(scratch, count, counted)
-        end = bucket << U3
+        end: Index = np.uint64(numbers[at]) << U3
         for rank in range(count):
             next_one: Index = np.uint64(scratch.order[rank])
             if scratch.kept[next_one]:
@@ -95,15 +100,13 @@ def merge_constants(stack: Stack, out: Table, scratch: MergeScratch) -> None:
 
 
 @kernel
-def find_nominees(stack: Stack, scratch: MergeScratch, found: Nominees) -> int:
-    """Write the nominees of all buckets to `found`, and return how many there are.
+def find_nominees(stack: Stack, buckets: int, scratch: MergeScratch, found: Nominees) -> int:
+    """Write the nominees of the stack's first `buckets` buckets to `found`, and return how many there are.
 
     `found` has room for all that are nominated in any model.
     """
     end = U0
-    for bucket in range(np.uint64(stack.starts.shape[1] - 1)):
-        if not _any_nominated(stack, bucket):
-            continue
+    for bucket in range(np.uint64(buckets)):
         count = _collect(stack, bucket, scratch)
         for which in range(count):
             standing, nominated, _, _ = _states_of(stack, scratch, which)
@@ -113,15 +116,6 @@ def find_nominees(stack: Stack, scratch: MergeScratch, found: Nominees) -> int:
                 found.use[end] = _usefulness_of(scratch, which)
                 end += U1
     return int(end)
-
-
-@part
-def _any_nominated(stack: Stack, bucket: Index) -> bool:
-    found = np.uint8(0)
-    for p in range(np.uint64(stack.slots.shape[0])):
-        for place in range(stack.starts[p, bucket], stack.starts[p, bucket + U1]):
-            found |= stack.slots[p, place]["parent"] & NOMINATED
-    return bool(found)
 
 
 @part

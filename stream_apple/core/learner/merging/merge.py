@@ -41,39 +41,33 @@ from stream_apple.core.learner.merging.buckets import (
 from stream_apple.core.learner.merging.merge_scratch import MergeScratch, empty_merge_scratch
 from stream_apple.core.learner.merging.mergeable import (
     Mergeable,
+    ReadableModel,
     check_alike,
     check_mergeable,
     check_startable,
     mergeable_of,
+    readable_of,
 )
-from stream_apple.core.learner.merging.stacks import (
-    PORTION_SLOTS,
-    Stack,
-    copy_into,
-    empty_stack,
-    fill_stack,
-    part_of,
-    portions_of,
-    settle_stack,
-    stack_of,
-)
-from stream_apple.core.learner.merging.totals import merge_totals
-from stream_apple.core.learner.new_model import decay_of, extent_of
+from stream_apple.core.learner.merging.stack_reader import StackReader
+from stream_apple.core.learner.merging.stacks import Stack, copy_into
+from stream_apple.core.learner.merging.totals import Sums, merge_totals
+from stream_apple.core.learner.new_model import extent_of
 from stream_apple.core.learner.options import BITS, Options
-from stream_apple.core.learner.state.model import OCCUPIED, Decay
+from stream_apple.core.learner.state.model import OCCUPIED
 from stream_apple.core.learner.state.table import (
     BUCKET,
     NOMINATED,
     PARENT,
-    Table,
     Words,
-    copy_table,
+    blocks_of,
     empty_table,
+    part_of,
     taken_count,
-    taken_places,
 )
 
 Parents = Literal["votes", "union"]
+_NO_KEYS: Words = np.zeros(0, np.uint64)
+_NO_BUCKETS: NDArray[np.int64] = np.zeros(0, np.int64)
 _A = TypeVar("_A")
 _R = TypeVar("_R")
 
@@ -110,6 +104,19 @@ class Merged(NamedTuple):
     counts: MergeCounts
 
 
+class _Part(NamedTuple):
+    """What was merged of some blocks.
+
+    counted  int64[COUNTED]  the numbers of MergeCounts
+    numbers  int64[k]        the buckets that wait for the election
+    aside    those buckets
+    """
+
+    counted: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    aside: Stack
+
+
 class _Run(Protocol):
     """Calls a function with each argument, one after the other or at once; yields the results in their order."""
 
@@ -119,7 +126,11 @@ class _Run(Protocol):
 
 
 def merge(
-    models: Sequence[Learner | Mergeable], *, parents: Parents = "votes", run: _Run = map, parts: int = 1
+    models: Sequence[Learner | Mergeable | ReadableModel],
+    *,
+    parents: Parents = "votes",
+    run: _Run = map,
+    parts: int = 1,
 ) -> Merged:
     """Return the merged model; the given models do not change.
 
@@ -129,9 +140,10 @@ def merge(
     run      calls the function that merges a part of the table
     parts    into how many parts the table is divided; the result does not depend on it
 
-    ValueError unless the models' options are equal; ConfigurationError if models of these options can't be merged.
+    In each part, what is taken in one block of each model is copied at a time, and one block is decoded. ValueError
+    unless the models' options are equal; ConfigurationError if models of these options can't be merged.
     """
-    given = [each if isinstance(each, Mergeable) else mergeable_of(each) for each in models]
+    given = [each if isinstance(each, ReadableModel) else readable_of(each) for each in models]
     check_alike([each.options for each in given])
     options = given[0].options
     check_mergeable(options)
@@ -140,26 +152,35 @@ def merge(
     if len(given) == 1:
         merged = _alone(given[0])
         return merged._replace(counts=merged.counts._replace(models_dropped=dropped))
-    extent = extent_of(options)
-    tables = [each.table for each in given]
-    out = empty_table(int(options.bits or 0), extent)
-    scratch = empty_merge_scratch(len(given), options.classes, extent.class_columns)
-    chosen = _elected(given, scratch, run) if parents == "votes" else np.zeros(0, np.uint64)
-    election, portions = Election(parents == "union", chosen), portions_of(out)
+    out = empty_table(int(options.bits or 0), extent_of(options))
+    votes = parents == "votes"
+    nominated = np.concatenate(list(run(lambda model: model.table.nominees(), given))) if votes else _NO_BUCKETS
+    # Buckets with nominees, which are few, wait for the election, which has to look at all blocks.
+    waiting, blocks = np.unique(nominated // BUCKET), blocks_of(out)
+    buckets, slots = blocks[0][1] // BUCKET, max(model.table.most_taken() for model in given)
 
-    def merge_some(some: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-        """Merge these portions with scratch of their own; return the numbers of MergeCounts, int64[COUNTED]."""
-        counted, stack = np.zeros(COUNTED, np.int64), empty_stack(tables, portions[0][1] // BUCKET)
-        own = empty_merge_scratch(len(given), options.classes, extent.class_columns)
+    def merge_some(some: Sequence[tuple[int, int]]) -> _Part:
+        """Merge these blocks, which follow one another, with scratch of their own."""
+        first, end = np.searchsorted(waiting, np.array([some[0][0], some[-1][1]]) // BUCKET)
+        numbers, counted = waiting[first:end], np.zeros(COUNTED, np.int64)
+        reader = StackReader(given, buckets, slots, numbers)
+        scratch, election = _scratch_for(given), Election(not votes, _NO_KEYS)
         for start, stop in some:
-            _settle(fill_stack(stack, tables, np.arange(start // BUCKET, stop // BUCKET)), given)
-            merge_buckets(stack, part_of(out, start, stop), election, own, counted)
-        return counted
+            others = reader.read(start, stop)
+            merge_buckets(reader.stack, others, part_of(out, start, stop), election, scratch, counted)
+        reader.finish()
+        return _Part(counted, numbers, reader.stack_aside)
 
-    shares = [portions[at::parts] for at in range(min(parts, len(portions)))]
-    counted = np.sum(list(run(merge_some, shares)), axis=0)
+    each = -(-len(blocks) // parts)
+    done = list(run(merge_some, [blocks[at : at + each] for at in range(0, len(blocks), each)]))
+    counted, scratch = np.sum([part.counted for part in done], axis=0), _scratch_for(given)
+    election = Election(not votes, _elected(done, len(nominated), len(given), scratch))
+    for part in done:
+        merge_buckets(part.aside, part.numbers, out, election, scratch, counted)
     last = len(out.slots) - 1
-    merge_constants(stack_of(tables, np.array([last // BUCKET])), part_of(out, last, last + 1), scratch)
+    constants = StackReader(given, 1, 1, _NO_BUCKETS)
+    constants.read(last, last + 1)
+    merge_constants(constants.stack, part_of(out, last, last + 1), scratch)
     sums = merge_totals([each.sums for each in given], loss_number(options.loss))
     sums |= {name: array.copy() for name, array in given[0].sums.items() if is_of_preparation(name)}
     return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist())._replace(models_dropped=dropped))
@@ -179,7 +200,7 @@ def adopt(
     """
     check_alike([merged.options, own.options])
     counts = None
-    if not included and _preparation_of(mergeable_of(own)) == _preparation_of(merged):
+    if not included and _preparation_of(mergeable_of(own).sums) == _preparation_of(merged.sums):
         merged, counts = merge([*[merged] * roster_size, own], parents=parents)
     copy_into(own.table, merged.table)
     own.take_over(merged.sums)
@@ -193,7 +214,7 @@ def start_of(learner: Learner) -> Mergeable:
     ConfigurationError if models of these options can't be started from.
     """
     check_startable(learner.options)
-    return _alone(mergeable_of(learner)).model
+    return _alone(readable_of(learner)).model
 
 
 def warm_up_merging(options: Options) -> None:
@@ -211,9 +232,9 @@ def warm_up_starting(options: Options) -> None:
     adopt(small, start_of(small), included=True, roster_size=1)
 
 
-def _alone(model: Mergeable) -> Merged:
+def _alone(model: ReadableModel) -> Merged:
     """Return a copy, to the bit, whose nominees are parents."""
-    table = copy_table(model.table)
+    table = model.table.copy()
     won = table.slots["parent"] & NOMINATED != 0
     table.slots["parent"][won] &= ~NOMINATED
     taken, won_count = taken_count(table), int(np.count_nonzero(won))
@@ -221,54 +242,41 @@ def _alone(model: Mergeable) -> Merged:
     return Merged(Mergeable(model.options, table, sums), MergeCounts(taken, taken, 0, won_count, 0, 0, 0, 0))
 
 
-def _most_learned(models: Sequence[Mergeable]) -> list[Mergeable]:
+def _most_learned(models: Sequence[ReadableModel]) -> list[ReadableModel]:
     """Return the group of models, in their order, that are prepared alike and have learned most together, by weight.
 
     If two groups have learned as much, it is the one whose first model comes first.
     """
     learned: dict[bytes, float] = {}
-    kinds = [_preparation_of(each) for each in models]
+    kinds = [_preparation_of(each.sums) for each in models]
     for kind, each in zip(kinds, models, strict=True):
         learned[kind] = learned.get(kind, 0.0) + float(each.sums["weight"].max())
     chosen = max(learned, key=learned.__getitem__)
     return [each for kind, each in zip(kinds, models, strict=True) if kind == chosen]
 
 
-def _preparation_of(model: Mergeable) -> bytes:
-    """Return bytes that are equal for two models if and only if their examples are prepared alike."""
-    arrays = sorted((name, array) for name, array in model.sums.items() if is_of_preparation(name))
+def _preparation_of(sums: Sums) -> bytes:
+    """Return bytes that are equal for the sums of two models if and only if their examples are prepared alike."""
+    arrays = sorted((name, array) for name, array in sums.items() if is_of_preparation(name))
     return b"".join(b"%b %d " % (name.encode(), array.size) + array.tobytes() for name, array in arrays)
 
 
-def _settle(stack: Stack, models: Sequence[Mergeable]) -> None:
-    """Replace the weights in a stack of these models by the decayed weights."""
-    rule = decay_of(models[0].options)
-    if rule.active:
-        settle_stack(stack, [Decay(each.sums["decay_scale"], each.sums["decay_drawn"]) for each in models], rule)
+def _scratch_for(models: Sequence[ReadableModel]) -> MergeScratch:
+    options = models[0].options
+    return empty_merge_scratch(len(models), options.classes, extent_of(options).class_columns)
 
 
-def _nominees_of(table: Table) -> NDArray[np.int64]:
-    taken = taken_places(table)
-    return np.compress(table.slots["parent"][taken] & NOMINATED != 0, taken)
-
-
-def _elected(models: Sequence[Mergeable], scratch: MergeScratch, run: _Run) -> Words:
+def _elected(parts: Sequence[_Part], nominations: int, models: int, scratch: MergeScratch) -> Words:
     """Return the keys of the nominees that become parents, ascending."""
-    tables = [each.table for each in models]
-    nominated = np.concatenate(list(run(_nominees_of, tables)))
-    total = len(nominated)
-    keys, votes, use = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-    # Only buckets that have nominees, which are few, and at most a portion of them at once.
-    buckets = np.unique(nominated // BUCKET)
-    for at in range(0, len(buckets), PORTION_SLOTS // BUCKET):
-        stack = stack_of(tables, buckets[at : at + PORTION_SLOTS // BUCKET])
-        _settle(stack, models)
-        found = Nominees(np.zeros(total, np.uint64), np.zeros(total, np.int64), np.zeros(total, np.float32))
-        count = find_nominees(stack, scratch, found)
+    keys, votes, use = [_NO_KEYS], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    for part in parts:
+        found = Nominees(
+            np.zeros(nominations, np.uint64), np.zeros(nominations, np.int64), np.zeros(nominations, np.float32)
+        )
+        count = find_nominees(part.aside, len(part.numbers), scratch, found)
         keys.append(found.keys[:count])
         votes.append(found.votes[:count])
         use.append(found.use[:count])
     all_keys = np.concatenate(keys)
-    seats = -(-total // len(models))
     order = np.lexsort((all_keys, -np.concatenate(use), -np.concatenate(votes)))
-    return np.sort(all_keys[order[:seats]])
+    return np.sort(all_keys[order[: -(-nominations // models)]])

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stream_apple.core.learner.learner import Learner, is_of_preparation
+from stream_apple.core.learner.merging.stacks import ReadableTable, TableInMemory
 from stream_apple.core.learner.merging.totals import MERGED_SUMS, Sums
 from stream_apple.core.learner.options import Options, why_not_merged, why_not_started_from
 from stream_apple.core.learner.state.table import Table
@@ -23,6 +24,20 @@ class Mergeable(NamedTuple):
         digest = StateDigest()
         digest.add_slots(self.table, 0, len(self.table.slots))
         return digest.finish(self.table, {name: self.sums[name] for name in sorted(self.sums)})
+
+
+class ReadableModel(NamedTuple):
+    """The mergeable part of a model as `merge` reads it: its table may be compressed."""
+
+    options: Options
+    table: ReadableTable
+    sums: Sums
+
+
+def readable_of(model: Learner | Mergeable) -> ReadableModel:
+    """Return a model that is in memory, as `merge` reads it: the arrays themselves."""
+    options, table, sums = model if isinstance(model, Mergeable) else mergeable_of(model)
+    return ReadableModel(options, TableInMemory(table), sums)
 
 
 def mergeable_of(learner: Learner) -> Mergeable:

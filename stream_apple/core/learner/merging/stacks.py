@@ -1,12 +1,12 @@
 """The taken slots of the same buckets of several models, stacked in arrays, to be merged at once.
 
 A key's bucket depends on the key and the size of the table alone, so buckets are merged one by one, and a stack takes
-no more memory than a portion of each model. It holds copies, so the models stay as they are. Of a table that is not
-full only the cache lines that hold something are read.
+no more memory than a block of each model. It holds copies, so the models stay as they are. Of a table that is not full
+only the cache lines that hold something are read.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from stream_apple.core.jit import kernel, part
 from stream_apple.core.learner.kernels.decay import settle
 from stream_apple.core.learner.state.model import Decay, DecayRule
 from stream_apple.core.learner.state.table import (
-    BUCKET,
     COMPANION,
     SIDES,
     SLOT,
@@ -24,10 +23,57 @@ from stream_apple.core.learner.state.table import (
     U3,
     Index,
     Table,
+    copy_table,
+    most_taken,
+    nominated_places,
+    part_of,
     taken_slots,
 )
 
-PORTION_SLOTS = 1 << 14
+
+class ReadableTable(Protocol):
+    """A table of which a merge reads one block at a time; several threads may do so at once."""
+
+    def nominees(self) -> NDArray[np.int64]:
+        """Return the slots of parents that became so since the last merge, int64[k], ascending."""
+        ...
+
+    def most_taken(self) -> int:
+        """Return how many slots are taken in the block in which most are."""
+        ...
+
+    def part(self, start: int, stop: int, memory: Table) -> Table:
+        """Return slots [start, stop), a block or the constant's, as a table, which nobody may change.
+
+        It may be in `memory`, which is as large as a block and may be written over.
+        """
+        ...
+
+    def copy(self) -> Table:
+        """Return a copy of the whole table."""
+        ...
+
+
+class TableInMemory(NamedTuple):
+    """A `ReadableTable` that is all there."""
+
+    table: Table
+
+    def nominees(self) -> NDArray[np.int64]:
+        """Return the slots of parents that became so since the last merge, int64[k], ascending."""
+        return nominated_places(self.table)
+
+    def most_taken(self) -> int:
+        """Return how many slots are taken in the block in which most are."""
+        return most_taken(self.table)
+
+    def part(self, start: int, stop: int, memory: Table) -> Table:  # noqa: ARG002  for those that are not
+        """Return views of slots [start, stop)."""
+        return part_of(self.table, start, stop)
+
+    def copy(self) -> Table:
+        """Return a copy of the whole table."""
+        return copy_table(self.table)
 
 
 class Stack(NamedTuple):
@@ -35,8 +81,8 @@ class Stack(NamedTuple):
 
     All but `starts` are arrays [models, slots] like `Table`'s, [models, 0] where these are empty.
 
-    starts  int64[models, buckets + 1]  where each bucket's slots begin, and where the last one's end. After them is
-            room for one more slot, because `settle` leaves out the last one
+    starts  int64[models, n]  where each bucket's slots begin, and where the last one's end; n is more than there are
+            buckets. After them is room for one more slot, because `settle` leaves out the last one
     """
 
     slots: NDArray[np.void]
@@ -48,56 +94,44 @@ class Stack(NamedTuple):
     ablations: NDArray[np.float64]
     starts: NDArray[np.int64]
 
+    def part(self, at: int, size: int | None = None) -> Table:
+        """Return the first `size` slots of one model as a table; None: all of them."""
+        return Table(
+            slots=self.slots[at, :size],
+            tags=np.zeros(0, np.uint64),
+            admission_filter=np.zeros(0, np.uint8),
+            companions=self.companions[at, :size],
+            residuals=self.residuals[at, :size],
+            stamps=self.stamps[at, :size],
+            counts=self.counts[at, :size],
+            class_weights=self.class_weights[at, :size],
+            ablations=self.ablations[at, :size],
+        )
 
-def portions_of(table: Table) -> list[tuple[int, int]]:
-    """Return first slot and end of each portion of the table; the constant, in the last slot, belongs to none."""
-    size = len(table.slots) - 1
-    return [(start, min(start + PORTION_SLOTS, size)) for start in range(0, size, PORTION_SLOTS)]
 
+def empty_stack(models: int, buckets: int, slots: int, like: Table) -> Stack:
+    """Return an empty stack for so many models, with arrays as the table `like` has.
 
-def empty_stack(tables: Sequence[Table], buckets: int) -> Stack:
-    """Return an empty stack for `buckets` buckets of each of these tables."""
-    models, size = len(tables), buckets * BUCKET + 1
-    side_arrays = {"companions": np.zeros((models, size if len(tables[0].companions) else 0), COMPANION)}
+    buckets, slots  the most of each model, of slots those that are taken
+    """
+    size = slots + 1
+    side_arrays = {"companions": np.zeros((models, size if len(like.companions) else 0), COMPANION)}
     for name in SIDES:
-        like = getattr(tables[0], name)
-        side_arrays[name] = np.zeros((models, size if len(like) else 0, *like.shape[1:]), like.dtype)
+        side = getattr(like, name)
+        side_arrays[name] = np.zeros((models, size if len(side) else 0, *side.shape[1:]), side.dtype)
     named: dict[str, Any] = side_arrays
     raw = np.zeros((models, size * SLOT.itemsize), np.uint8)
     return Stack(slots=raw.view(SLOT), starts=np.zeros((models, buckets + 1), np.int64), **named)
 
 
-def fill_stack(stack: Stack, tables: Sequence[Table], buckets: NDArray[np.int64]) -> Stack:
-    """Write these buckets of all tables to a stack for as many; a number one above the last bucket's is the constant's.
-
-    Filling the same memory again is faster than new memory, which the system would have to clear.
-    """
-    for at, table in enumerate(tables):
-        _gather(table, buckets, _model_of(stack, at), stack.starts[at])
-    return stack
-
-
-def _model_of(stack: Stack, at: int, size: int | None = None) -> Table:
-    """Return the first `size` slots of one model in a stack as a table; None: all of them."""
-    return Table(
-        slots=stack.slots[at, :size],
-        tags=np.zeros(0, np.uint64),
-        admission_filter=np.zeros(0, np.uint8),
-        companions=stack.companions[at, :size],
-        residuals=stack.residuals[at, :size],
-        stamps=stack.stamps[at, :size],
-        counts=stack.counts[at, :size],
-        class_weights=stack.class_weights[at, :size],
-        ablations=stack.ablations[at, :size],
-    )
-
-
 @kernel
-def _gather(table: Table, buckets: NDArray[np.int64], into: Table, starts: NDArray[np.int64]) -> None:
-    """Write the taken slots of these buckets one after another, and `starts`, see `Stack`."""
-    end = U0
+def gather_taken(table: Table, buckets: NDArray[np.int64], into: Table, starts: NDArray[np.int64], first: int) -> None:
+    """Write the taken slots of these buckets one after another, behind those of the first `first` buckets.
+
+    The bucket behind the table's last is the constant's. `into` and `starts` are one model's part of a stack.
+    """
+    end: Index = np.uint64(starts[first])
     for at in range(len(buckets)):
-        starts[at] = end
         bucket = np.uint64(buckets[at])
         taken = U1 if bucket == np.uint64(len(table.tags)) else taken_slots(table.tags[bucket])
         place = bucket << U3
@@ -107,31 +141,16 @@ def _gather(table: Table, buckets: NDArray[np.int64], into: Table, starts: NDArr
                 end += U1
             taken >>= U1
             place += U1
-    starts[len(buckets)] = end
+        starts[first + at + 1] = end
 
 
-def stack_of(tables: Sequence[Table], buckets: NDArray[np.int64]) -> Stack:
-    """Return these buckets of all tables, in a stack of their own; see `fill_stack`."""
-    return fill_stack(empty_stack(tables, len(buckets)), tables, buckets)
-
-
-def settle_stack(stack: Stack, decays: Sequence[Decay], rule: DecayRule) -> None:
-    """Write the decayed weights to the stack; those of a constant stay as they are."""
+def settle_stack(stack: Stack, buckets: int, decays: Sequence[Decay], rule: DecayRule) -> None:
+    """Write the decayed weights to the stack's first `buckets` buckets; those of a constant stay as they are."""
     if not rule.active:
         return
     for at, decay in enumerate(decays):
-        settle(_model_of(stack, at, int(stack.starts[at, -1]) + 1), Decay(*(array.copy() for array in decay)), rule)
-
-
-def part_of(table: Table, start: int, stop: int) -> Table:
-    """Return views of slots [start, stop) of a table that is to be written."""
-    sides = {name: side[start:stop] if len(side := getattr(table, name)) else side for name in SIDES}
-    return table._replace(
-        slots=table.slots[start:stop],
-        tags=table.tags[start // BUCKET : stop // BUCKET],
-        companions=table.companions[start:stop],
-        **sides,
-    )
+        slots = stack.part(at, int(stack.starts[at, buckets]) + 1)
+        settle(slots, Decay(*(array.copy() for array in decay)), rule)
 
 
 def copy_into(table: Table, given: Table) -> None:

@@ -204,13 +204,3 @@ def step_linear(model: Model, features: ActiveFeatures, size: Index, class_work:
         place, ratio = features.slot[t], features.scale[t]
         spread = move_classes(model.table.class_weights, place, first, k, class_work.changes, ratio)
         model.table.slots[place]["linear_weight"] = within_bounds(spread)
-
-
-@part
-def gather_base(model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index) -> Index:
-    """Move the newcomers [old, found) of degree 1 behind the base features; return the new number of base features."""
-    for t in range(old, found):
-        if model.table.slots[features.slot[t]]["degree"] == 1:
-            features.slot[base], features.x[base] = features.slot[t], features.x[t]
-            base += U1
-    return base

@@ -18,10 +18,9 @@ from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.losses import softmax
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
 from stream_apple.core.learner.kernels.rows import Scores, count_learned, is_learned, row_features
-from stream_apple.core.learner.kernels.update import clear_active
+from stream_apple.core.learner.kernels.update import clear_active, gather_base
 from stream_apple.core.learner.multiclass.class_update import (
     admit_classes,
-    gather_base,
     gather_classes,
     prepare_step,
     step_all,
@@ -80,7 +79,7 @@ def process_classes(
         prepare_step(model, features, found, CLASS_EXPANDED, class_work, y, importance)
         step_all(model, features, found, class_work)
         if rule.alongside:
-            base = gather_base(model, features, base, old, found)
+            base = gather_base(slots, features, base, old, found)
             prepare_step(model, features, base, CLASS_LINEAR, class_work, y, importance)
             step_linear(model, features, base, class_work)
     return -1

@@ -7,8 +7,12 @@ declarations too.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from types import NoneType
 from typing import Any, NamedTuple, get_args
+
+_NUMBERS: dict[Any, Any] = {int: Integral, float: Real}
+"""The kinds of numbers, and the types that are of a kind, those of NumPy included."""
 
 
 class IntegerBounds(NamedTuple):
@@ -87,12 +91,22 @@ class Declaration(NamedTuple):
         return found if all(isinstance(each, str) for each in found) else ()
 
     def check(self, value: Any) -> None:  # noqa: ANN401  an option's value has its own type
-        """Raise ValueError for a value that is not one of the choices, or out of bounds."""
-        if self.choices and value not in self.choices:
-            raise ValueError(f"Options.{self.name}: expected one of {', '.join(self.choices)}, found {value!r}")
-        bounds = self.option.bounds
-        if bounds is not None and self.option.parse is None and not bounds.hold(value):
-            raise ValueError(f"Options.{self.name}: expected {bounds}, found {value!r}")
+        """Raise ValueError for a value that is not one of the choices, of another type, or out of bounds."""
+        if self.choices:
+            expected, holds = f"one of {', '.join(self.choices)}", value in self.choices
+        elif self.option.parse is not None:
+            return
+        elif self.kind in _NUMBERS:
+            bounds = self.option.bounds
+            assert bounds is not None, self.name
+            holds = isinstance(value, _NUMBERS[self.kind]) and not isinstance(value, bool) and bounds.hold(value)
+            expected = str(bounds)
+        elif self.kind is bool:
+            expected, holds = "True or False", isinstance(value, bool) or type(value).__name__ == "bool"  # of NumPy
+        else:
+            expected, holds = self.option.expected, isinstance(value, self.kind)
+        if not holds:
+            raise ValueError(f"Options.{self.name}: expected {expected}, found {value!r}")
 
 
 def declarations_of(declaring: type) -> tuple[Declaration, ...]:

@@ -55,10 +55,10 @@ class Options(DeclaredOptions):
     """
 
     def __post_init__(self) -> None:
-        DECLARED["method"].check(self.method)
-        self._fill()
         for name, declaration in DECLARED.items():
-            declaration.check(getattr(self, name))
+            if (given := getattr(self, name)) is not None or declaration.default is not None:
+                declaration.check(given)
+        self._fill()
         if "" in (names := self.namespaces_to_discretise) and names != ("",):
             found = self.discretise_namespaces
             raise ValueError(f"Options.discretise_namespaces: expected names with commas between, found {found!r}")

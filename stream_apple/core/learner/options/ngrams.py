@@ -1,6 +1,7 @@
 """The option that makes n-grams, neighbours in a text, features of their own."""
 
 from collections.abc import Mapping
+from typing import Any, SupportsIndex
 
 from stream_apple.core.learner.options.declaration import IntegerBounds
 
@@ -14,11 +15,18 @@ Ngrams = tuple[tuple[str, int], ...]
 
 def checked_ngrams(given: Mapping[str, int] | Ngrams, users: str | None) -> Ngrams:
     """Return the sizes that have an effect; ValueError if one is out of bounds, or is the users' namespace's."""
-    found = dict(given)
+    try:
+        found: dict[Any, Any] = dict(given)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Options.ngrams: expected namespaces and numbers, as in {{'text': 2}}, found {given!r}"
+        ) from None
     others = found.get(ALL_NAMESPACES, 1)
     for name, size in found.items():
-        bounds = IntegerBounds(NGRAM.low if name != ALL_NAMESPACES and others > 1 else 2, NGRAM.high)
-        if not bounds.hold(size):
+        bounds = IntegerBounds(NGRAM.low if name != ALL_NAMESPACES and others != 1 else 2, NGRAM.high)
+        # An integer of NumPy is no int, but has an index, as its type in Python would be.
+        whole = isinstance(size, SupportsIndex) and type(size) is not bool
+        if not isinstance(name, str) or not whole or not bounds.hold(size.__index__()):
             raise ValueError(f"Options.ngrams: expected {bounds} for {name!r}, found {size!r}")
     if users is not None and found.get(users, 1) > 1:
         raise ValueError(f"Options.ngrams: expected none of {users!r}, which names users, found {found[users]!r}")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import BIN, Batch
+from stream_apple.core.batch import BIN, Batch, space_key
 from stream_apple.core.learner.options import RESERVOIR, Options
 from stream_apple.core.learner.preparation.intervals import (
     RAW,
@@ -33,7 +33,6 @@ from stream_apple.core.learner.preparation.intervals import (
     made_keys,
     no_intervals,
 )
-from stream_apple.core.learner.preparation.namespaces import space_key
 from stream_apple.core.learner.preparation.reservoir import Reservoir, fill, fit
 from stream_apple.core.learner.preparation.sample import Sample, empty_sample, take
 

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import ALONE, TOO_LARGE, Batch
+from stream_apple.core.batch import ALONE, TOO_LARGE, Batch, space_key
 from stream_apple.core.jit import kernel, routine
 from stream_apple.core.learner.options import BY_KEY
-from stream_apple.core.learner.preparation.namespaces import space_key
 
 _ZERO = np.uint64(0)
 

@@ -10,19 +10,19 @@ depends on how examples are cut into batches.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import reduce
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import Batch
+from stream_apple.core.batch import Batch, joined
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.derived_names import Derived, derived_names
 from stream_apple.core.learner.preparation.discretisation import Discretiser, Refits
 from stream_apple.core.learner.preparation.intervals import Intervals, KernelCall, form_of, no_intervals
 from stream_apple.core.learner.preparation.personalisation import UserFeatures
+from stream_apple.core.named_arrays import check_kinds
 from stream_apple.core.ngrams import NgramSizes, add_ngrams, ngram_sizes
 
 Arrays = dict[str, NDArray[Any]]
@@ -71,7 +71,8 @@ class Preparation:
         """Return rows [start, stop), prepared, as rows 0, 1, ...; those with a label and a weight change the state."""
         batch = self._with_ngrams(_rows(batch, start, stop))
         if self._discretiser is not None:
-            batch = reduce(_joined, self._discretiser.prepare_to_learn(batch))
+            first, *others = self._discretiser.prepare_to_learn(batch)
+            batch = joined([first, *others]) if others else first
         if self._users is not None:
             batch, truncated = self._users.add(batch)
             learned = batch.learned(0, len(batch.labels))
@@ -129,12 +130,7 @@ class Preparation:
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over a state, whose arrays may have other lengths; ValueError if it is not of this kind."""
-        own = self.arrays
-        if sorted(arrays) != sorted(own):
-            raise ValueError(f"expected arrays {', '.join(sorted(own))}, found {', '.join(sorted(arrays))}")
-        for name, array in own.items():
-            if arrays[name].dtype != array.dtype:
-                raise ValueError(f"{name}: expected {array.dtype}, found {arrays[name].dtype}")
+        check_kinds(self.arrays, arrays)
         if self._users is not None:
             self._truncated = arrays[TRUNCATED_USERS].astype(np.int64)
         if self._discretiser is not None:
@@ -161,20 +157,3 @@ def _rows(batch: Batch, start: int, stop: int) -> Batch:
         users=batch.users[rows],
         roles=batch.roles[own],
     )
-
-
-def _joined(before: Batch, after: Batch) -> Batch:
-    """Return the rows of both batches, which have the same columns; features without roles get 0."""
-    parts = [(part, slice(int(part.indptr[0]), int(part.indptr[-1]))) for part in (before, after)]
-    features: Arrays = {
-        name: np.concatenate([getattr(part, name)[own] for part, own in parts if len(getattr(part, name))])
-        for name in ("keys", "values", "spaces", "attributes")
-        if len(getattr(before, name)) or len(getattr(after, name))
-    }
-    roles = [part.roles[own] if len(part.roles) else np.zeros(own.stop - own.start, np.uint8) for part, own in parts]
-    rows: Arrays = {
-        name: np.concatenate([getattr(before, name), getattr(after, name)]) for name in ("labels", "weights", "users")
-    }
-    lengths = np.concatenate([np.diff(part.indptr) for part, _ in parts])
-    indptr = np.concatenate([[0], lengths.cumsum()])
-    return after._replace(indptr=indptr, roles=np.concatenate(roles), **features, **rows)

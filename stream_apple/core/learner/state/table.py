@@ -20,6 +20,9 @@ Index: TypeAlias = Any  # np.uint64 once compiled
 Element: TypeAlias = Any  # one element of a structured array, changed in place
 
 BUCKET = 8  # slots among which a key may live; their tags fill one word
+BLOCK_SLOTS = 1 << 14
+"""Slots of a block. A block is stored as one message, of half a megabyte before compression, which is below Kafka's
+default limit whatever the slots hold; and models are merged block by block."""
 CACHE_LINE = 64  # bytes
 
 # Half a cache line, so that one cache miss brings all that scoring and learning a monomial needs. Eight bytes have two
@@ -162,6 +165,30 @@ def _too_large(size: int, error: MemoryError) -> ConfigurationError:
     )
 
 
+def blocks_of(table: Table) -> list[tuple[int, int]]:
+    """Return the first slot and the end of each block; the constant, in the last slot, belongs to none."""
+    size = len(table.slots) - 1
+    return [(start, min(start + BLOCK_SLOTS, size)) for start in range(0, size, BLOCK_SLOTS)]
+
+
+def empty_block(bits: int, extent: Extent) -> Table:
+    """Return an empty table for one block, with a slot for a constant, of tables of 2^bits slots."""
+    return empty_table(min(bits, BLOCK_SLOTS.bit_length() - 1), extent)
+
+
+def part_of(table: Table, start: int, stop: int) -> Table:
+    """Return views of slots [start, stop), which are whole buckets or the constant's, as a table of their own."""
+    buckets, of_filter = len(table.tags), len(table.admission_filter)
+    first, end = start // BUCKET, stop // BUCKET
+    return table._replace(
+        slots=table.slots[start:stop],
+        tags=table.tags[first:end],
+        admission_filter=table.admission_filter[of_filter // buckets * first : of_filter // buckets * end],
+        companions=table.companions[start:stop],
+        **{name: getattr(table, name)[start:stop] for name in SIDES},
+    )
+
+
 def base_features(slots: Slots) -> NDArray[np.int64]:
     """Return the indices, int64[k], of base features' slots: these have companions, and so has the constant."""
     return np.flatnonzero(slots["degree"] == 1)
@@ -170,6 +197,17 @@ def base_features(slots: Slots) -> NDArray[np.int64]:
 def taken_places(table: Table) -> NDArray[np.int64]:
     """Return the indices, int64[k], of slots that hold a monomial, without the constant's."""
     return np.flatnonzero(table.tags.view(np.uint8))
+
+
+def nominated_places(table: Table) -> NDArray[np.int64]:
+    """Return the indices, int64[k], of slots of parents that became so since the last merge, if models are merged."""
+    taken = taken_places(table)
+    return np.compress(table.slots["parent"][taken] & NOMINATED != 0, taken)
+
+
+def most_taken(table: Table) -> int:
+    """Return how many slots hold a monomial in the block in which most do."""
+    return int(np.bitwise_count(table.tags & ONES).reshape(len(blocks_of(table)), -1).sum(axis=1).max())
 
 
 def taken_count(table: Table) -> int:

@@ -118,11 +118,16 @@ class Lookups(NamedTuple):
 
 
 class Own(NamedTuple):
-    """A copy of the base features that kernels may change: keys uint64, values float32, roles uint8."""
+    """A copy of the base features that kernels may change: keys uint64, values float32, roles uint8.
+
+    scales, linear_weights  of their slots, before apple learns the example: where features share slots
+    """
 
     keys: Words
     values: Floats
     roles: Roles
+    scales: Floats
+    linear_weights: Floats
 
 
 class Origins(NamedTuple):
@@ -187,6 +192,7 @@ def empty_work(
             np.zeros(longest + LANES, np.uint64),
             np.zeros(longest + LANES, np.float32),
             np.zeros(longest + LANES, np.uint8),
+            *(np.zeros(longest + LANES if shared_slots else 0, np.float32) for _ in range(2)),
         ),
         Origins(np.zeros(longest, np.uint64), *(np.zeros(size if counted else 0, ORIGIN) for _ in range(2))),
         TupleWork(

@@ -56,7 +56,7 @@ def test_identical_models_are_one(kind: dict[str, Any]) -> None:
 @pytest.mark.parametrize("parts", [2, 3, 100])
 def test_parts_at_once(kind: dict[str, Any], parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many threads merge a table, the bits and the counts are those of one."""
-    monkeypatch.setattr(stacks, "PORTION_SLOTS", 64)
+    monkeypatch.setattr("stream_apple.core.learner.state.table.BLOCK_SLOTS", 64)
     models = [learned(bare(bits=10, **kind), seed) for seed in range(3)]
     alone = merge(models)
     with ThreadPoolExecutor(3) as pool:
@@ -283,7 +283,7 @@ def test_interpreted_kernels_merge_to_the_same_bits() -> None:
 def test_after_warming_up_nothing_is_compiled(kind: dict[str, Any]) -> None:
     """A first merge takes as long as any other."""
     kernels: list[Any] = [buckets.merge_buckets, buckets.merge_constants, buckets.find_nominees]
-    kernels += [stacks._gather, stacks._copy_taken]
+    kernels += [stacks.gather_taken, stacks._copy_taken]
     options = bare(bits=9, **kind)
     warm_up_merging(options)
     before = [len(kernel.signatures) for kernel in kernels]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 from support.bare_options import bare
 
@@ -24,10 +25,21 @@ from stream_apple.core.learner.options.declared_options import DECLARED, FIRST
         ("learning_rate", float("inf"), "a number above 0 and at most 1000"),
         ("learning_rate", float("nan"), "a number above 0 and at most 1000"),
         ("max_features_per_example", 1, "an integer from 2 to 16777216"),
+        ("bits", 18.0, "an integer from 8 to 30"),
+        ("bits", "18", "an integer from 8 to 30"),
+        ("early_growth", True, "an integer from 0 to 1000000000"),
+        ("learning_rate", "0.5", "a number above 0 and at most 1000"),
+        ("l1", False, "a number from 0 to 1000"),
+        ("order", "2", "an integer from 0 to 4"),
+        ("centre", "0", "an integer from 0 to 10000"),
+        ("hierarchical", "yes", "True or False"),
+        ("personalise", 3, "a namespace without white space, 'key', or '' for no user"),
+        ("discretise_namespaces", ["a"], "names with commas between, and no white space"),
+        ("method", None, "one of apple, linear, quadratic, cubic, tuples"),
     ],
 )
 def test_options_are_checked(field: str, value: object, expected: str) -> None:
-    """A wrong option names itself, what was expected and what was found."""
+    """A wrong option, also one of another type, names itself, what was expected and what was found."""
     with pytest.raises(ValueError, match="expected") as caught:
         Options(**{field: value})  # type: ignore[arg-type]
     assert str(caught.value) == f"Options.{field}: expected {expected}, found {value!r}"
@@ -193,6 +205,12 @@ def test_nothing_heavy_is_imported() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    """As a search over parameters gives them."""
+    chosen = Options(bits=np.int64(10), alpha=np.float32(0.5), fallback=np.True_, ngrams={"text": np.int8(2)})  # type: ignore[arg-type, dict-item]
+    assert chosen == Options(bits=10, alpha=0.5, fallback=True, ngrams={"text": 2})
+
+
 @pytest.mark.parametrize(
     ("chosen", "fault"),
     [
@@ -205,6 +223,11 @@ def test_nothing_heavy_is_imported() -> None:
             "none with method tuples, found (('text', 2),)",
         ),
         ({"ngrams": {"user": 2}, "personalise": "user"}, "none of 'user', which names users, found 2"),
+        ({"ngrams": {"text": "2"}}, "an integer from 2 to 5 for 'text', found '2'"),
+        ({"ngrams": {"text": 2.0}}, "an integer from 2 to 5 for 'text', found 2.0"),
+        ({"ngrams": {3: 2}}, "an integer from 2 to 5 for 3, found 2"),
+        ({"ngrams": "text=2"}, "namespaces and numbers, as in {'text': 2}, found 'text=2'"),
+        ({"ngrams": 2}, "namespaces and numbers, as in {'text': 2}, found 2"),
     ],
     ids=str,
 )

@@ -7,11 +7,10 @@ import pytest
 from core.learner.test_learner import Row, batch_of, key
 from support.bare_options import bare
 
-from stream_apple.core.batch import BIN, Batch
+from stream_apple.core.batch import BIN, Batch, space_key
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise
 from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, interval_keys
-from stream_apple.core.learner.preparation.namespaces import space_key
 from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.preparation.reservoir import FEWEST
 

@@ -1,0 +1,93 @@
+"""A model that has learned elsewhere: what it may be asked in Python, without Kafka."""
+
+import copy
+import dataclasses
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from adapters.serving.asgi import learned
+from support.planted_pair import SETTINGS
+
+from stream_apple import load_model
+from stream_apple.config import Config
+from stream_apple.core.codec.feature_names import Names
+from stream_apple.errors import ConfigurationError
+from stream_apple.library.models import LearnedModel
+from stream_apple.stream.positions.lineage import SnapshotPointer
+
+
+@pytest.fixture
+def model() -> LearnedModel:
+    """One whose `price` decides."""
+    return LearnedModel(learned(), Config(), Names(), SnapshotPointer(0, 0, 0, "0" * 32))
+
+
+def test_a_row_comes_in_each_form(model: LearnedModel) -> None:
+    """A map, maps in a list, an array or a series, frames; and there may be none."""
+    row = {"price": 1.0, "note": Decimal("1.5")}
+    expected = model.predict(row).tolist()
+    frames: list[Any] = [[row], (row,), np.array([row]), pd.Series([row]), pd.DataFrame([row]), pl.DataFrame([row])]
+    for rows in frames:
+        assert model.predict(rows).tolist() == expected
+    nothing: list[Any] = [[], np.ones((0, 3)), pd.DataFrame({"price": []})]
+    for rows in nothing:
+        assert model.predict(rows).tolist() == []
+    assert model.predict([["a", 1.0]]).tolist() == model.predict([{"0": "a", "1": 1.0}]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (None, "X: expected a frame, .* found a NoneType"),
+        (3, "X: expected a frame, .* found a int"),
+        (pd.Series([1.0]), "X: expected a frame, .* found a Series"),
+        ("price", "X: expected a frame, .* found a str"),
+        (np.ones(3), "X: expected rows of cells, a two-dimensional array, found 1 dimensions"),
+        (np.array([["2026"]], "M8[Y]"), "the array: .* say what of the time matters"),
+        ([{"a": {"b": 2**70}}], "row 0: expected a value below 2.60"),
+        ([{"a": 1.0}, {"a": 1j}], "row 1: expected numbers, texts, booleans, .* a complex"),
+    ],
+)
+def test_what_is_no_table_is_refused(model: LearnedModel, rows: Any, message: str) -> None:
+    """With what was expected and what was found."""
+    with pytest.raises(ValueError, match=message):
+        model.predict(rows)
+
+
+def test_it_is_saved_and_not_pickled(model: LearnedModel) -> None:
+    """The error says how."""
+    for make in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"save\(path\) writes it, and load_model\(path\) reads it"):
+            make(model)
+
+
+def test_which_model_is_checked_before_kafka_is_asked() -> None:
+    """No broker is there."""
+    here = Config()
+    for name, number in (("partition", "3"), ("partition", -1), ("offset", 2.5), ("offset", True)):
+        asked: dict[str, Any] = {"partition": 0, name: number}
+        with pytest.raises(ConfigurationError, match=f"{name}: expected a whole number from 0 on, found {number!r}"):
+            load_model(here, **asked)
+    nowhere: Any = None
+    with pytest.raises(ConfigurationError, match="expected the path of a file, or a Config, found None"):
+        load_model(nowhere)
+
+
+def test_keys_of_records_are_bytes() -> None:
+    """Where users are known by them; a text would be another user than the record's."""
+    options = dataclasses.replace(SETTINGS.options, personalise="key")
+    model = LearnedModel(
+        learned(SETTINGS._replace(options=options)), Config(), Names(), SnapshotPointer(0, 0, 0, "0" * 32)
+    )
+    rows = [{"price": 1.0}, {"price": 1.0}]
+    assert model.predict(rows, keys=[b"ann", None]).shape == (2,)
+    no_bytes: Any = [b"ann", "bob"]
+    with pytest.raises(TypeError, match=r"keys: expected bytes, .* found 'bob' in row 1"):
+        model.predict(rows, keys=no_bytes)
+    with pytest.raises(ValueError, match=r"keys: expected those of 2 records, .* found none"):
+        model.predict(rows)

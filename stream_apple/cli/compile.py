@@ -9,10 +9,14 @@ import click
 
 from stream_apple.cli.output import say
 from stream_apple.config import load
+from stream_apple.config.sources import VARIABLE_PREFIX
 from stream_apple.core.learner.options import CLASSES, Loss, Method
 
 _PREFIX = "STREAM_APPLE_LEARNER__"
+_MERGED = {"STREAM_APPLE_MERGE__MODE": "average"}
 _FURTHER: tuple[dict[str, str], ...] = (
+    {"DRIFT": "ignore"},
+    {"NGRAMS": "*=2"},
     {"DISCRETISE": "auto"},
     {"PERSONALISE": "key"},
     {"L1": "0.00001"},
@@ -50,6 +54,7 @@ def command(target: str | None) -> None:
 
     started = time.monotonic()
     families = [{_PREFIX + name: value for name, value in each.items()} for each in (*_methods_and_losses(), *_FURTHER)]
+    families.append(_MERGED)
     with click.progressbar(families, label="compiling", item_show_func=_named, file=sys.stderr) as shown:
         for chosen in shown:
             settings = settings_of(load(None, chosen))
@@ -62,7 +67,8 @@ def _named(chosen: dict[str, str] | None) -> str | None:
     """Return these settings of the learner as a configuration spells them; None if `chosen` is None."""
     if chosen is None:
         return None
-    return ", ".join(f"{name.removeprefix(_PREFIX).lower()} = {value}" for name, value in chosen.items())
+    named = {name.removeprefix(_PREFIX).removeprefix(VARIABLE_PREFIX): value for name, value in chosen.items()}
+    return ", ".join(f"{name.replace('__', '.').lower()} = {value}" for name, value in named.items())
 
 
 def _methods_and_losses() -> Iterator[dict[str, str]]:

@@ -124,10 +124,6 @@ class InputSettings(Section):
         """Return the settings that a model depends on, without those that are as they always were."""
         return {
             name: list(value) if isinstance(value, tuple) else value
-            for name in PART_OF_THE_MODEL
+            for name in InputMapping._fields
             if (value := getattr(self, name)) != getattr(OWN_MESSAGE, name)
         }
-
-
-PART_OF_THE_MODEL = tuple(name for name in InputMapping._fields if name != "id")
-"""All but what comes back in predictions and is not learned."""

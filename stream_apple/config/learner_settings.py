@@ -62,8 +62,9 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
         """
         options = self.options()
         found = options.identity()
-        if self.selection == options.usual_selection:
-            found.pop("selection", None)
+        found.pop("selection", None)  # which leaves out what was usual at first, and that may not be the default here
+        if self.selection != options.usual_selection:
+            found["selection"] = self.selection
         return {name: found[name] for name in _SETTINGS if name in found}
 
     def options(self, max_features_per_example: int = Options.max_features_per_example) -> Options:

@@ -16,18 +16,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from stream_apple.config.input_settings import PART_OF_THE_MODEL
 from stream_apple.config.learner_settings import LearnerSettings
 from stream_apple.config.passed_through import DEFAULTS, OWNED
 from stream_apple.config.schema import Config
 from stream_apple.config.sources import variable
 from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
+from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.learner.options import DeclaredOptions
 
 FIRST_VERSION = "0.1.0"
 """The version that is shown for settings without `since`."""
 
-_IDENTITY = {"topics.examples", "worker.from_model", *(f"input.{name}" for name in PART_OF_THE_MODEL)}
+_IDENTITY = {"topics.examples", "worker.from_model", *(f"input.{name}" for name in InputMapping._fields)}
 """The settings that are part of a model's name, besides those of whole sections."""
 
 _PAGE = """\

@@ -1,16 +1,52 @@
 """The settings: their defaults and bounds, and what other parts take from them."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 from config.refusals import written
 from pydantic import ValidationError
 
+from stream_apple.app.model_factories import settings_of
 from stream_apple.config import Config, LimitSettings, load
+from stream_apple.config.loading import config_of
 from stream_apple.config.sources import variable
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.errors import ConfigurationError
+
+VALUES: dict[str, dict[str, list[object]]] = {
+    "learner": {
+        "method": ["apple", "linear", "quadratic", "cubic", "tuples"],
+        "loss": ["squared", "logistic"],
+        "combine": ["mix", "off"],
+        "selection": ["evidence", "weight", "ssm", "mi", "cv"],
+        "product_budget": [1000, 500, 0],
+        "budget_per_feature": [16.0, 0.0],
+        "early_growth": [60, 0],
+        "label_units": [10, 0],
+        "drift": ["restart", "ignore"],
+        "order": [0, 2, 3],
+        "warm_start": ["none", "naive_bayes"],
+        "ngrams": [{}, {"t": 2}, {"*": 1}],
+        "discretise": ["none", "quantile", "mdl", "auto", "spline"],
+        "bins": [6, 12],
+        "reservoir": [40, 50, 500],
+        "centre": [5, 0],
+        "personalise": ["", "key"],
+        "collisions": ["evict", "share"],
+        "pending_labels": [2000, 0],
+    },
+    "input": {
+        "label": ["label", "clicked", ""],
+        "weight": ["weight", "w"],
+        "id": ["id", "request", ""],
+        "features": ["features", "*"],
+        "unreadable": ["refuse", "leave_out"],
+    },
+    "output": {"format": ["msgpack", "json"], "probabilities": ["one", "classes"]},
+}
+"""Settings that decide about results, with their defaults and other values."""
 
 
 class TestDefaults:
@@ -241,6 +277,26 @@ class TestViews:
             "alpha": 1.0,
             "learning_rate": 0.5,
         }
+
+    def test_two_models_have_two_names(self) -> None:
+        """Whatever is combined: settings that make other models, or other answers, name them differently."""
+        draw, named, taken = random.Random(1), dict[str, tuple[object, ...]](), 0
+        for _ in range(4_000):
+            sections = {
+                section: {key: draw.choice(values[key]) for key in draw.sample(sorted(values), draw.randint(0, 2))}
+                for section, values in VALUES.items()
+            }
+            try:
+                config = config_of(sections, "here")
+            except ConfigurationError:
+                continue
+            settings = settings_of(config)
+            made = (settings.options, settings.limits, settings.mapping, settings.predictions)
+            name = json.dumps(config.model_settings(), sort_keys=True)
+            assert named.setdefault(name, made) == made, sections
+            taken += 1
+        assert taken > 1_000
+        assert len(named) > 500
 
     def test_what_contradicts_itself_is_refused(self) -> None:
         """Only apple has what can be mixed."""

@@ -7,6 +7,7 @@ or never read a reply, would keep them for ever; and when there are as many as t
 import asyncio
 import itertools
 from contextlib import suppress
+from heapq import nsmallest
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -18,6 +19,8 @@ READER_S = 10.0
 REST_S = 2.0
 """Seconds for the rest of a body that is refused before it has come."""
 
+_ROOM = 64
+"""Of so many connections one is closed where there are too many: to look for it takes a look at all."""
 _moments = itertools.count()
 
 
@@ -30,15 +33,18 @@ class BoundedConnection(HttpToolsProtocol):
     _unsent: int = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a head; where there are too many connections, close the one that has been idle for longest."""
+        """Wait for a head; where there are too many connections, close those that have been idle for longest."""
         super().connection_made(transport)
         self._heard = next(_moments)
         self._head_since = self._moved_at = self.loop.time()
         if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
-            idle = [each for each in self.connections if isinstance(each, BoundedConnection) and each.is_idle]
-            longest = min(idle, key=lambda each: each._heard)  # noqa: SLF001  one of the same class
-            longest.transport.abort()
-            self.connections.discard(longest)  # at once: the loop may hear of its end after the next request
+            self._make_room(1 + self.limit_concurrency // _ROOM)
+
+    def _make_room(self, count: int) -> None:
+        others = [each for each in self.connections if isinstance(each, BoundedConnection) and each is not self]
+        for each in nsmallest(count, filter(_is_idle, others), key=_heard_by):
+            each.transport.abort()
+            self.connections.discard(each)  # at once: the loop may hear of its end after the next request
 
     @property
     def is_idle(self) -> bool:
@@ -75,6 +81,14 @@ class BoundedConnection(HttpToolsProtocol):
         waited = now - self._head_since if self._head_since is not None and self.is_idle else 0.0
         if waited > HEAD_S or now - self._moved_at > READER_S:
             self.transport.abort()
+
+
+def _is_idle(connection: BoundedConnection) -> bool:
+    return connection.is_idle
+
+
+def _heard_by(connection: BoundedConnection) -> int:
+    return connection._heard  # noqa: SLF001  this module's own
 
 
 class Lingering:

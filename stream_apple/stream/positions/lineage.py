@@ -251,7 +251,7 @@ class Provenance(NamedTuple):
         if model != ours.model:
             raise OtherSettingsError(
                 f"expected model {ours.model} (of this configuration) {where}, found {in_short(model)}; "
-                f"restore the [learner], [epochs], [limits], [input] and worker.from_model it was made with, "
+                f"restore the [learner], [epochs], [limits], [input], [output] and worker.from_model it was made with, "
                 f"or {NEW_MODEL}",
                 OffsetMetadata(Lineage(note.start, model, note.gaps, note.skips), note.snapshot, merge),
             )

@@ -199,9 +199,11 @@ class Options(DeclaredOptions):
 
     def identity(self) -> dict[str, Any]:
         """Return the options that name a model: all but those whose value stands for their absence (`first`)."""
-        found = asdict(self)
-        if not self.mixed:  # then no score depends on them
-            del found["pending_labels"]
-        named = {name: value for name, value in found.items() if name not in FIRST or value != FIRST[name]}
+        named = {name: value for name, value in asdict(self).items() if name not in FIRST or value != FIRST[name]}
+        if not self.mixed:
+            # No score depends on it, and models of before go on with the default; but snapshots hold what it bounds.
+            named.pop("pending_labels", None)
+            if self.pending_labels != DeclaredOptions.pending_labels:
+                named["pending_labels"] = self.pending_labels
         # As it is read back from a message, where it may be compared.
         return named | {"ngrams": dict(self.ngrams)} if self.ngrams else named

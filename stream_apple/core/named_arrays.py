@@ -25,5 +25,5 @@ def take_over_arrays(own: NamedArrays, given: NamedArrays) -> None:
     check_kinds(own, given)
     for name, array in own.items():
         if (new := given[name]).shape != array.shape:
-            raise ValueError(f"{name}: expected {array.size} numbers, found {new.size}")
+            raise ValueError(f"{name}: expected {array.dtype}[{array.size}], found {new.dtype}[{new.size}]")
         array[:] = new

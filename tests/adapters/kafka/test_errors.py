@@ -92,19 +92,26 @@ class TestClientCalls:
             raise ValueError("x")
 
     def test_confluent_kafka_hides_a_fatal_error(self, mock_cluster: str) -> None:
-        """If this fails, the client has been mended, and `as_kafka_exception` is needed no more."""
-        producer = Producer({"bootstrap.servers": mock_cluster, "enable.idempotence": True, "log_level": 0})
-        producer.list_topics("examples", timeout=DEADLINE_S)
+        """If this fails, the client has been mended, and `as_kafka_exception` is needed no more.
+
+        It hides one if a report comes within the fifth of a second after it, which a busy machine may miss.
+        """
         names: list[str] = []
 
         def report(error: KafkaError | None, _message: Message) -> None:
             names.append("" if error is None else error.name())
 
-        for number in range(4):
-            producer.produce("examples", b"x", partition=number, on_delivery=report)
-        make_fatal(producer)
-        with pytest.raises(SystemError):
-            producer.flush(DEADLINE_S)
+        raised: list[type[BaseException]] = []
+        while SystemError not in raised and len(raised) < 20:
+            producer = Producer({"bootstrap.servers": mock_cluster, "enable.idempotence": True, "log_level": 0})
+            producer.list_topics("examples", timeout=DEADLINE_S)
+            for number in range(4):
+                producer.produce("examples", b"x", partition=number, on_delivery=report)
+            make_fatal(producer)
+            with pytest.raises((SystemError, KafkaException)) as caught:
+                producer.flush(DEADLINE_S)
+            raised.append(caught.type)
+        assert SystemError in raised
         make_fatal(other := Producer({"bootstrap.servers": mock_cluster, "enable.idempotence": True, "log_level": 0}))
         with pytest.raises(KafkaException, match="INVALID_PRODUCER_EPOCH"):
             other.poll(DEADLINE_S)

@@ -28,7 +28,9 @@ def describe(error: ErrorDetails, settings: Settings) -> str:
     if error["type"] == "extra_forbidden" and not rest:
         return _unknown_section(section, settings[section])
     if not rest:
-        return f"{section}: {_message(error)}"
+        message = _message(error)
+        begins_with_key = message.partition(":")[0] in SECTIONS[section].model_fields
+        return f"{section}{'.' if begins_with_key else ': '}{message}"
     key = rest[0]
     setting = settings[section][key]
     where = f"{section}.{key} ({setting.origin})"

@@ -408,7 +408,7 @@ class TestNgrams:
         ):
             load(None, environ)
         assert load(None, environ | {"STREAM_APPLE_LIMITS__MAX_FEATURES": "16384"}).learner.ngrams == {"text": 4}
-        with pytest.raises(ConfigurationError, match=r"Options.ngrams: expected none with method tuples"):
+        with pytest.raises(ConfigurationError, match=r"ngrams: expected none with method tuples"):
             load(None, {"STREAM_APPLE_LEARNER__NGRAMS": "text=2", "STREAM_APPLE_LEARNER__METHOD": "tuples"})
 
 

@@ -34,9 +34,9 @@ def test_the_parameters_are_the_options() -> None:
             assert parameters[name] == each.default or (each.default == () and parameters[name] is None)
     with pytest.raises(TypeError, match="found 'bitz'; the nearest is 'bits'"):
         AppleClassifier(bitz=3)
-    with pytest.raises(ValueError, match=r"Options\.bits: expected an integer from 8 to 30, found 3"):
+    with pytest.raises(ValueError, match=r"bits: expected an integer from 8 to 30, found 3"):
         AppleClassifier(bits=3).fit(SMALL, SIGNS)
-    with pytest.raises(ValueError, match=r"Options\.bits: expected an integer from 8 to 30, found 'many'"):
+    with pytest.raises(ValueError, match=r"bits: expected an integer from 8 to 30, found 'many'"):
         AppleRegressor(bits="many").fit(SMALL, SIGNS)
     with pytest.raises(ValueError, match="shuffle: expected True or False, found 'no'"):
         AppleRegressor(shuffle="no").fit(SMALL, SIGNS)

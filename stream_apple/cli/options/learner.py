@@ -31,7 +31,7 @@ class LearnerChoice:
         try:
             return Options(**given, max_features_per_example=max_features_per_example)
         except ValueError as error:
-            field, _, fault = str(error).removeprefix("Options.").partition(":")
+            field, _, fault = str(error).partition(":")
             raise click.UsageError(f"{_spelled(field)}:{fault}") from None
 
 

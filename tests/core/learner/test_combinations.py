@@ -71,7 +71,7 @@ def test_shared_weights_decay_as_others_do(decay: dict[str, Any]) -> None:
 )
 def test_what_does_not_go_with_shared_weights(others: dict[str, Any]) -> None:
     """It is refused, by the option that shares."""
-    with pytest.raises(ValueError, match=r"Options\.collisions: expected evict with "):
+    with pytest.raises(ValueError, match=r"collisions: expected evict with "):
         bare(loss="logistic", collisions="share", **others)
 
 

@@ -67,7 +67,8 @@ class Contradiction(NamedTuple):
         if self.demanded.holds(found) or not all(each.holds(getattr(options, each.option)) for each in self.given):
             return None
         given = " and ".join(_named(each.option, getattr(options, each.option)) for each in self.given)
-        return f"Options.{self.demanded.option}: expected {self.demanded.spelled()} with {given}, found {found!r}"
+        shown = dict(found) if isinstance(found, tuple) else found  # a table, as the user has written it
+        return f"{self.demanded.option}: expected {self.demanded.spelled()} with {given}, found {shown!r}"
 
 
 def refuse_contradictions(options: object) -> None:

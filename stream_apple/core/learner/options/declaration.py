@@ -106,7 +106,7 @@ class Declaration(NamedTuple):
         else:
             expected, holds = self.option.expected, isinstance(value, self.kind)
         if not holds:
-            raise ValueError(f"Options.{self.name}: expected {expected}, found {value!r}")
+            raise ValueError(f"{self.name}: expected {expected}, found {value!r}")
 
 
 def declarations_of(declaring: type) -> tuple[Declaration, ...]:

@@ -61,7 +61,7 @@ class Options(DeclaredOptions):
         self._fill()
         if "" in (names := self.namespaces_to_discretise) and names != ("",):
             found = self.discretise_namespaces
-            raise ValueError(f"Options.discretise_namespaces: expected names with commas between, found {found!r}")
+            raise ValueError(f"discretise_namespaces: expected names with commas between, found {found!r}")
         object.__setattr__(self, "ngrams", checked_ngrams(self.ngrams, self._namespace_of_users))
         refuse_contradictions(self)
 

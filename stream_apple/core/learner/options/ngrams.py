@@ -19,7 +19,7 @@ def checked_ngrams(given: Mapping[str, int] | Ngrams, users: str | None) -> Ngra
         found: dict[Any, Any] = dict(given)
     except (TypeError, ValueError):
         raise ValueError(
-            f"Options.ngrams: expected namespaces and numbers, as in {{'text': 2}}, found {given!r}"
+            f"ngrams: expected namespaces and numbers, as in {{'text': 2}}, found {given!r}"
         ) from None
     others = found.get(ALL_NAMESPACES, 1)
     for name, size in found.items():
@@ -27,9 +27,9 @@ def checked_ngrams(given: Mapping[str, int] | Ngrams, users: str | None) -> Ngra
         # An integer of NumPy is no int, but has an index, as its type in Python would be.
         whole = isinstance(size, SupportsIndex) and type(size) is not bool
         if not isinstance(name, str) or not whole or not bounds.hold(size.__index__()):
-            raise ValueError(f"Options.ngrams: expected {bounds} for {name!r}, found {size!r}")
+            raise ValueError(f"ngrams: expected {bounds} for {name!r}, found {size!r}")
     if users is not None and found.get(users, 1) > 1:
-        raise ValueError(f"Options.ngrams: expected none of {users!r}, which names users, found {found[users]!r}")
+        raise ValueError(f"ngrams: expected none of {users!r}, which names users, found {found[users]!r}")
     kept = {name: size for name, size in found.items() if name == ALL_NAMESPACES or size != others}
     return tuple(sorted(kept.items()))
 

@@ -216,7 +216,7 @@ def test_scoring_changes_nothing() -> None:
 )
 def test_options(given: Any, message: str) -> None:
     """What contradicts each other is refused; off is no part of a model's name; memory counts a word a slot."""
-    with pytest.raises(ValueError, match=f"Options.collisions: {message}"):
+    with pytest.raises(ValueError, match=f"collisions: {message}"):
         Options(**{"collisions": "share", **given})
     assert "collisions" not in Options().identity()
     assert share("linear").identity()["collisions"] == "share"

@@ -196,15 +196,15 @@ def test_memory_is_counted() -> None:
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
-        ({"loss": "softmax"}, "Options.classes: expected an integer from 2 to 1000 with loss softmax, found 0"),
-        ({"loss": "softmax", "classes": 1001}, "Options.classes: expected an integer from 0 to 1000, found 1001"),
-        ({"classes": 3}, "Options.classes: expected 0 with loss squared, found 3"),
-        ({"loss": "softmax", "classes": 3, "combine": "off", "selection": "ssm"}, "Options.selection"),
+        ({"loss": "softmax"}, "classes: expected an integer from 2 to 1000 with loss softmax, found 0"),
+        ({"loss": "softmax", "classes": 1001}, "classes: expected an integer from 0 to 1000, found 1001"),
+        ({"classes": 3}, "classes: expected 0 with loss squared, found 3"),
+        ({"loss": "softmax", "classes": 3, "combine": "off", "selection": "ssm"}, "selection: expected"),
         (
             {"loss": "softmax", "classes": 3, "combine": "off", "descent": "plain", "l2": 1.0},
-            "Options.descent: expected adaptive",
+            "descent: expected adaptive",
         ),
-        ({"loss": "softmax", "classes": 3, "l2": 1.0}, "Options.l2: expected 0 with loss softmax, found 1.0"),
+        ({"loss": "softmax", "classes": 3, "l2": 1.0}, "l2: expected 0 with loss softmax, found 1.0"),
     ],
 )
 def test_options_that_contradict_each_other(given: dict[str, Any], fault: str) -> None:

@@ -220,7 +220,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
         ({"ngrams": {"*": 2, "text": 0}}, "an integer from 1 to 5 for 'text', found 0"),
         (
             {"ngrams": {"text": 2}, "method": "tuples"},
-            "none with method tuples, found (('text', 2),)",
+            "none with method tuples, found {'text': 2}",
         ),
         ({"ngrams": {"user": 2}, "personalise": "user"}, "none of 'user', which names users, found 2"),
         ({"ngrams": {"text": "2"}}, "an integer from 2 to 5 for 'text', found '2'"),
@@ -235,7 +235,7 @@ def test_ngrams_are_checked(chosen: dict[str, Any], fault: str) -> None:
     """What is out of bounds, or contradicts another option, is refused by name."""
     with pytest.raises(ValueError, match="expected") as caught:
         Options(**chosen)
-    assert str(caught.value) == f"Options.ngrams: expected {fault}"
+    assert str(caught.value) == f"ngrams: expected {fault}"
 
 
 def test_what_ngrams_name() -> None:

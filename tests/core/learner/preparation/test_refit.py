@@ -310,7 +310,7 @@ def test_contradictions_are_refused(chosen: dict[str, Any], fault: str) -> None:
     """By the option's name."""
     with pytest.raises(ValueError, match="refit_epochs") as caught:
         bare(**chosen)
-    assert str(caught.value) == f"Options.refit_epochs: {fault}"
+    assert str(caught.value) == f"refit_epochs: {fault}"
 
 
 def test_memory_is_counted() -> None:

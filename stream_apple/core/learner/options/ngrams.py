@@ -18,9 +18,7 @@ def checked_ngrams(given: Mapping[str, int] | Ngrams, users: str | None) -> Ngra
     try:
         found: dict[Any, Any] = dict(given)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"ngrams: expected namespaces and numbers, as in {{'text': 2}}, found {given!r}"
-        ) from None
+        raise ValueError(f"ngrams: expected namespaces and numbers, as in {{'text': 2}}, found {given!r}") from None
     others = found.get(ALL_NAMESPACES, 1)
     for name, size in found.items():
         bounds = IntegerBounds(NGRAM.low if name != ALL_NAMESPACES and others != 1 else 2, NGRAM.high)

@@ -67,7 +67,7 @@ class Application:
 
     def routes(self) -> Starlette:
         """Return the application of ASGI."""
-        return Starlette(
+        application = Starlette(
             routes=[
                 Route("/v1/models", self._models),
                 Route("/v1/models/{name}:predict", self._asked("predict", self._predict), methods=["POST"]),
@@ -86,6 +86,8 @@ class Application:
             exception_handlers={HTTPException: _as_error, BadRequestError: _as_refusal},
             middleware=[Middleware(Lingering)],
         )
+        application.router.redirect_slashes = False  # a path with one more slash is another one
+        return application
 
     async def _predict(self, instances: list[Instance], _: Request) -> dict[str, Any]:
         # In this thread: it waits for a portion of learning at most, and decodes into memory of its own.

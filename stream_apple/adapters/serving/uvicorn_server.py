@@ -21,7 +21,8 @@ class ServingServer(uvicorn.Server):
     """Serves an application until `stop`; signals are for the process to see to."""
 
     def __init__(self, application: Starlette) -> None:
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        # Its warnings are about what clients send: they are told, and can't fill the log.
+        logging.getLogger("uvicorn").setLevel(logging.ERROR)
         super().__init__(
             uvicorn.Config(
                 application,

@@ -253,6 +253,7 @@ class TestRefused:
         asking = "questions are POSTed to /v1/models/NAME:predict and :explain"
         for method, path, found in (
             ("GET", "/nothing", "expected another path, found GET '/nothing'"),
+            ("GET", "/v1/models/clicks/", "expected another path, found GET '/v1/models/clicks/'"),
             ("POST", "/v1/models/clicks:learn", "expected GET or HEAD, found POST '/v1/models/clicks:learn'"),
         ):
             assert call(application, method, path, b"{}").json() == {"error": f"{found}; {asking}"}

@@ -29,8 +29,8 @@ def describe(error: ErrorDetails, settings: Settings) -> str:
         return _unknown_section(section, settings[section])
     if not rest:
         message = _message(error)
-        begins_with_key = message.partition(":")[0] in SECTIONS[section].model_fields
-        return f"{section}{'.' if begins_with_key else ': '}{message}"
+        known = SECTIONS[section].model_fields if section in SECTIONS else {}
+        return f"{section}{'.' if message.partition(':')[0] in known else ': '}{message}"
     key = rest[0]
     setting = settings[section][key]
     where = f"{section}.{key} ({setting.origin})"

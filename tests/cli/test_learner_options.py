@@ -44,7 +44,7 @@ def taken_by_the_learner(declaration: Declaration, value: object) -> bool:
         Options(**{declaration.name: value})  # type: ignore[arg-type]
     except ValueError as error:
         expected = declaration.option.bounds or f"one of {', '.join(declaration.choices)}"
-        return str(error) != f"Options.{declaration.name}: expected {expected}, found {value!r}"
+        return str(error) != f"{declaration.name}: expected {expected}, found {value!r}"
     return True
 
 

@@ -40,7 +40,7 @@ class TestFetching:
 
     def test_open_transactions_block_and_aborted_ones_are_skipped(self, harness: Harness, alone: Client) -> None:
         """Nothing behind the first record of an open transaction is read before that is decided."""
-        foreign = harness.foreign("foreign")
+        foreign = harness.foreign(harness.transactional_id("foreign"))
         harness.append(harness.examples, 0, b"before")
         foreign.append(harness.examples, 0, b"open")
         harness.append(harness.examples, 0, b"behind")
@@ -51,7 +51,7 @@ class TestFetching:
         assert alone.broker.log_range(harness.examples, 0) == LogRange(0, 1)
         foreign.commit()
         until(lambda: len(alone.values(0)) >= 3, alone)
-        foreign = harness.foreign("foreign")
+        foreign = harness.foreign(harness.transactional_id("foreign"))
         foreign.append(harness.examples, 0, b"aborted", b"too")
         foreign.abort()
         (last,) = harness.append(harness.examples, 0, b"last")
@@ -193,7 +193,7 @@ class TestFetching:
         assert alone.broker.backlog(1) == -1
         until(lambda: alone.broker.backlog(0) == 0, alone, other)
         harness.append(harness.examples, 0, *[b"%d" % number for number in range(5)])
-        foreign = harness.foreign("foreign")
+        foreign = harness.foreign(harness.transactional_id("foreign"))
         foreign.append(harness.examples, 0, b"5")
         foreign.commit()
         until(lambda: alone.broker.log_range(harness.examples, 0) == LogRange(0, 7))

@@ -38,7 +38,7 @@ class TestOffsets:
         other = join("b")
         other.start = lambda _: 0
         until(lambda: alone.owned == {0} and other.owned == {1}, alone, other)
-        foreign = harness.foreign("foreign")
+        foreign = harness.foreign(harness.transactional_id("foreign"))
         foreign.offsets({0: 7})
         assert alone.broker.peek([0]) == other.broker.peek([0]) == {0: Committed(5, "five")}
         assert other.broker.peek([1, 0]) == {1: Committed(6, "six"), 0: Committed(5, "five")}

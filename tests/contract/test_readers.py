@@ -13,7 +13,7 @@ class TestReaders:
         """From an offset on, in order, in small portions, without aborted records and not past an open transaction."""
         harness.append(harness.outputs, 1, b"0", b"1")
         for number, end in enumerate(["commit", "abort", "commit", "open"]):
-            foreign = harness.foreign("foreign")
+            foreign = harness.foreign(harness.transactional_id("foreign"))
             foreign.append(harness.outputs, 1, b"%d" % (10 * number), b"%d" % (10 * number + 1))
             if end != "open":
                 getattr(foreign, end)()
@@ -36,7 +36,7 @@ class TestReaders:
         """Only the newest message of a key is left, at its own offset; an aborted one displaces none."""
         for key in (b"a", b"b"):
             harness.append(harness.models, 0, b"1", b"2", b"3", key=key)
-        foreign = harness.foreign("foreign")
+        foreign = harness.foreign(harness.transactional_id("foreign"))
         foreign.append(harness.models, 0, b"a")
         (last,) = harness.append(harness.models, 0, b"4", key=b"b")
         foreign.abort()
@@ -61,11 +61,11 @@ class TestReaders:
         """Behind markers and aborted records, which nothing delivers, and not past what is undecided."""
         harness.append(harness.outputs, 1, b"0", b"1")
         for number, end in enumerate(["commit", "abort"]):
-            foreign = harness.foreign("foreign")
+            foreign = harness.foreign(harness.transactional_id("foreign"))
             foreign.append(harness.outputs, 1, b"%d" % number)
             getattr(foreign, end)()
         stable = alone.broker.log_range(harness.outputs, 1).high
-        foreign = harness.foreign("foreign")
+        foreign = harness.foreign(harness.transactional_id("foreign"))
         foreign.append(harness.outputs, 1, b"open", b"open, too")
         reader = alone.broker.reader(harness.outputs, 1, 1)
         assert reader.position == 1

@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.latest_time import END_MS
 from stream_apple.library.cells import is_missing
 
 Time = datetime | np.datetime64 | float
 """A point of time; one without a zone is in UTC, and a number is seconds since 1970."""
-_END = 253_402_300_800_000
-"""The beginning of the year 10000: what is later is no time in seconds, and a worker makes a dead letter of it."""
 
 
 def milliseconds_of(times: Iterable[Time]) -> NDArray[np.int64]:
@@ -58,6 +57,6 @@ def _milliseconds(time: Time) -> int:
     if isinstance(given, bool) or not isinstance(given, float | int | np.integer | np.floating):
         raise ValueError(f"time: expected a datetime, or seconds since 1970, found {time!r}")  # noqa: TRY004  as above
     seconds = float(time)
-    if not -_END < seconds * 1000.0 < _END:
+    if not -END_MS < seconds * 1000.0 < END_MS:  # a worker makes a dead letter of what is later
         raise ValueError(f"time: expected seconds since 1970, before the year 10000, found {time!r}")
     return math.floor(seconds * 1000.0 + 0.5)

@@ -23,7 +23,7 @@ from stream_apple.errors import ConfigurationError
 from stream_apple.library.cells import MESSAGE, RECORD
 from stream_apple.library.featurizer import Featurizer, are_numbers, array_of, maps_of, refuse_table, rows_of_maps
 from stream_apple.library.kafka_models import read_from_kafka
-from stream_apple.library.online import probabilities_of
+from stream_apple.library.online import check_lengths, probabilities_of
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.monomial_views import Monomial
@@ -147,7 +147,7 @@ class LearnedModel:
 
         ValueError unless there is one row.
         """
-        batch = self._with_users(self._rows(x), [key])
+        batch = self._batch(x, [key])
         if len(batch.labels) != 1:
             raise ValueError(f"expected one row, found {len(batch.labels)}")
         with self._lock:
@@ -164,25 +164,23 @@ class LearnedModel:
         to_file(Path(path), self._config, Inspected(self._model, view, self._names, pointer))
 
     def _scored(self, X: Any, keys: Sequence[bytes | None] | None) -> Scores:  # noqa: ANN401, N803
-        batch = self._with_users(self._rows(X), keys)
+        batch = self._batch(X, keys)
         scores = Scores.empty(len(batch.labels), self.options.classes)
         with self._lock:
             self._model.learner.score_rows(batch, 0, len(batch.labels), scores)
         return scores
 
+    def _batch(self, X: Any, keys: Sequence[bytes | None] | None) -> Batch:  # noqa: ANN401, N803
+        """Return X as rows, with their users; ValueError for a row of which the worker would make a dead letter."""
+        batch = self._rows(X)
+        check_lengths(batch, self._config.limits.max_features, "limits.max_features")
+        return self._with_users(batch, keys)
+
     def _with_users(self, batch: Batch, keys: Sequence[bytes | None] | None) -> Batch:
         """Return the batch with the users that the keys of its records name, if the model needs them.
 
-        ValueError for a row of more features than the worker takes: it would make a dead letter of it.
-
         ValueError if it does, and there is not one key for each row; TypeError for a key that is no bytes.
         """
-        lengths, most = np.diff(batch.indptr), self._config.limits.max_features
-        if lengths.max(initial=0) > most:
-            row = int(np.flatnonzero(lengths > most)[0])
-            raise ValueError(
-                f"row {row}: expected at most {most:,} features (limits.max_features), found {lengths[row]:,}"
-            )
         if "users" in self.options.wanted_columns():
             if keys is None or len(keys) != len(batch.labels):
                 found = "none" if keys is None else len(keys)

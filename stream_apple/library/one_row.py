@@ -20,7 +20,7 @@ from stream_apple.core.learner.single_row import SingleRow
 from stream_apple.library.cells import UnreadableCellError
 from stream_apple.library.event_times import Time, milliseconds_of
 from stream_apple.library.featurizer import LARGE, Featurizer
-from stream_apple.library.online import OnlineLearner
+from stream_apple.library.online import OnlineLearner, refuse_length
 
 _ROOM = 64  # features for which there is room at first
 _MOST_PLANS = 64  # how many sets of names are remembered
@@ -179,7 +179,7 @@ class OneRow:
         if not self.featurizer.plain:
             return None
         if features > self.online.most_features:
-            self.online.refuse_length(0, features)
+            refuse_length(0, features, self.online.most_features)
         room = max(_ROOM, 2 * features) if self._row is None or features > self._row.room else self._row.room
         self._row = self.online.learner.single_row(room)
         self._written = None

@@ -22,6 +22,8 @@ FIRST_EPOCH = 100
 """Examples of the first epoch, if the length of epochs is not given; each further end comes at twice the number."""
 MAX_AHEAD_MS = 7 * 86_400_000
 """How far ahead of the others an example's time may lie: the default of a worker's `epochs.max_ahead`."""
+BOUND = "max_features_per_example"
+"""The option that says how many features a row may have."""
 _NEVER = 1 << 62
 
 
@@ -57,7 +59,7 @@ class OnlineLearner:
 
         ValueError for a row of more than `most_features`, before any is learned.
         """
-        self._check_lengths(batch)
+        check_lengths(batch, self.most_features, BOUND)
         size = len(batch.labels)
         scores, at = Scores.empty(size, self.options.classes), 0
         with self.lock:
@@ -76,19 +78,6 @@ class OnlineLearner:
     def most_features(self) -> int:
         """How many features a row may have: with its n-grams and the constant, those that an example may have."""
         return (self.options.max_features_per_example - 1) // self.options.longest_ngram
-
-    def refuse_length(self, row: int, features: int) -> NoReturn:
-        """Raise ValueError for a row of so many features, all of which could not be learned."""
-        raise ValueError(
-            f"row {row}: expected at most {self.most_features:,} features (max_features_per_example), "
-            f"found {features:,}"
-        )
-
-    def _check_lengths(self, batch: Batch) -> None:
-        lengths = np.diff(batch.indptr)
-        if lengths.max(initial=0) > self.most_features:
-            row = int(np.flatnonzero(lengths > self.most_features)[0])
-            self.refuse_length(row, int(lengths[row]))
 
     def begin_example(self, times_ms: NDArray[np.int64] | None) -> bool:
         """End the epoch, if it is over before the next example; return whether that example may be learned.
@@ -109,7 +98,7 @@ class OnlineLearner:
 
     def learn_begun(self, batch: Batch) -> float:
         """Score, then learn, the only row of a batch, after `begin_example`; return its score."""
-        self._check_lengths(batch)
+        check_lengths(batch, self.most_features, BOUND)
         scores = Scores.empty(1, self.options.classes)
         self.learner.learn(batch, 0, 1, scores)
         self.seen += 1
@@ -146,7 +135,7 @@ class OnlineLearner:
 
     def score(self, batch: Batch) -> Scores:
         """Return the scores of all rows; the model does not change."""
-        self._check_lengths(batch)
+        check_lengths(batch, self.most_features, BOUND)
         size = len(batch.labels)
         scores = Scores.empty(size, self.options.classes)
         with self.lock:
@@ -218,6 +207,19 @@ def _used_rows(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint8
     rows = _as_bytes(array)
     used = np.flatnonzero(rows.any(axis=1)) if rows.size else np.empty(0, np.int64)
     return used, rows[used]
+
+
+def check_lengths(batch: Batch, most: int, bound: str) -> None:
+    """Raise ValueError for the first row of more than `most` features; `bound` is the setting that says how many."""
+    lengths = np.diff(batch.indptr)
+    if lengths.max(initial=0) > most:
+        row = int(np.flatnonzero(lengths > most)[0])
+        refuse_length(row, int(lengths[row]), most, bound)
+
+
+def refuse_length(row: int, features: int, most: int, bound: str = BOUND) -> NoReturn:
+    """Raise ValueError for a row of so many features, more than `most`."""
+    raise ValueError(f"row {row}: expected at most {most:,} features ({bound}), found {features:,}")
 
 
 def probabilities_of(scores: Scores, options: Options) -> NDArray[np.float64]:

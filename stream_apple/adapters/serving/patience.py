@@ -8,6 +8,7 @@ import asyncio
 import itertools
 from contextlib import suppress
 from heapq import nsmallest
+from operator import attrgetter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -41,8 +42,8 @@ class BoundedConnection(HttpToolsProtocol):
             self._make_room(1 + self.limit_concurrency // _ROOM)
 
     def _make_room(self, count: int) -> None:
-        others = [each for each in self.connections if isinstance(each, BoundedConnection) and each is not self]
-        for each in nsmallest(count, filter(_is_idle, others), key=_heard_by):
+        others = (each for each in self.connections if isinstance(each, BoundedConnection) and each is not self)
+        for each in nsmallest(count, (each for each in others if each.is_idle), key=attrgetter("_heard")):
             each.transport.abort()
             self.connections.discard(each)  # at once: the loop may hear of its end after the next request
 
@@ -81,14 +82,6 @@ class BoundedConnection(HttpToolsProtocol):
         waited = now - self._head_since if self._head_since is not None and self.is_idle else 0.0
         if waited > HEAD_S or now - self._moved_at > READER_S:
             self.transport.abort()
-
-
-def _is_idle(connection: BoundedConnection) -> bool:
-    return connection.is_idle
-
-
-def _heard_by(connection: BoundedConnection) -> int:
-    return connection._heard  # noqa: SLF001  this module's own
 
 
 class Lingering:

@@ -11,7 +11,7 @@ import msgspec
 
 from stream_apple.stream.model.instances import InstanceFault
 
-_KEYS_SHOWN = 60
+_LONGEST_SHOWN = 60
 
 
 class BadRequestError(Exception):
@@ -109,8 +109,7 @@ def _key_of(key: object) -> bytes | None:
             pass
         case str() | int():
             return str(key).encode()
-    found = repr(key)
-    found = found if len(found) <= _KEYS_SHOWN else f"{found[:_KEYS_SHOWN]}..."
+    found = _shortened(repr(key))
     raise ValueError(f"expected a key that is a text or a whole number, or bytes in msgpack, found {found}")
 
 
@@ -123,6 +122,10 @@ def _record_of(raw: bytes, *, packed: bool) -> bytes:
         try:
             return b64decode(text, validate=True)
         except ValueError:
-            text = text if len(text) <= _KEYS_SHOWN else f"{text[:_KEYS_SHOWN]}..."
-            raise ValueError(f"expected a map as record, or a framed one in base64, found {text!r}") from None
+            found = _shortened(text)
+            raise ValueError(f"expected a map as record, or a framed one in base64, found {found!r}") from None
     return raw
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

@@ -25,7 +25,7 @@ from stream_apple.core.learner.factorization import Factors
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.multiclass.layout import BLOCK_OF_AVERAGES, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_WEIGHTS
 from stream_apple.core.learner.state.table import Table
-from stream_apple.core.learner.state.weights import APPLE, NAMES, weights_at
+from stream_apple.core.learner.state.weights import APPLE, weights_at
 from stream_apple.monitoring.inspection import view_monomials
 from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
 
@@ -210,7 +210,7 @@ def _class_weights(
 
 def _weights(learner: Learner, table: Table, places: NDArray[np.int64]) -> tuple[dict[str, float], NDArray[np.float64]]:
     """Return predictor -> share, and the weight of each slot in each predictor, float64[predictors, n]."""
-    weights = weights_at(table, places)
+    weights = weights_at(table, places, learner.options.shrinkage or 0.0)
     if not learner.options.mixed:
         return {"apple": 1.0}, weights[APPLE : APPLE + 1]
-    return dict(zip(NAMES, learner.mixture_weights().tolist(), strict=True)), weights
+    return dict(zip(learner.predictors, learner.mixture_weights().tolist(), strict=True)), weights

@@ -10,7 +10,6 @@ from stream_apple.core.learner.kernels.mixture import SHARED
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.predictor_quality import QualityReport, Span
 from stream_apple.core.learner.progressive_loss import LossReport
-from stream_apple.core.learner.state.weights import NAMES
 from stream_apple.stream.model.early_scores import EarlyScores
 
 _SPANS: dict[str, Span] = {"start": "whole", "epoch": "epoch", "last_epoch": "last_epoch", "recent": "recent"}
@@ -82,6 +81,6 @@ def mixture_of(learner: Learner) -> MixtureView:
     if not learner.options.mixed:
         return MixtureView({}, {})
     return MixtureView(
-        dict(zip(NAMES, learner.mixture_weights().tolist(), strict=True)),
+        dict(zip(learner.predictors, learner.mixture_weights().tolist(), strict=True)),
         dict(zip(SHARED, learner.mixture_shares().tolist(), strict=False)),
     )

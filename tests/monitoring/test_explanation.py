@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_apple import AppleClassifier, AppleRegressor
-from stream_apple.core.learner.state.weights import NAMES
 from stream_apple.monitoring.explanation import (
     CONSTANT,
     REST,
@@ -124,7 +123,7 @@ def test_predictors_of_a_mixture_have_sums_of_their_own() -> None:
     places, _, _ = learner.active_features(row)
     assert len(places) == len(set(places.tolist())), "a product of two parents is one feature"
     (found,) = explain_scores(learner, model._featurizer.memory.names, row)
-    assert [each.name for each in found.predictors] == list(NAMES)
+    assert [each.name for each in found.predictors] == list(learner.predictors)
     assert [each.share for each in found.predictors] == learner.mixture_weights().tolist()
     scores, named = learner.score(row), [each for each in found.contributions if each.name not in {REST, ROUNDING}]
     for number, each in enumerate(found.predictors):

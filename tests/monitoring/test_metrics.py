@@ -12,7 +12,6 @@ from support.records import DECODER, SETTINGS, TOPIC, good, new_model, stream
 from stream_apple.core.learner.growth import Growth
 from stream_apple.core.learner.kernels.mixture import SHARED
 from stream_apple.core.learner.progressive_loss import PREDICTORS, LossReport
-from stream_apple.core.learner.state.weights import NAMES
 from stream_apple.monitoring.definitions import METRICS, PREFIX, QUALITIES
 from stream_apple.monitoring.metrics import MOST_REFRESHED, Metrics
 from stream_apple.monitoring.partition_metrics import PartitionMetrics
@@ -110,7 +109,7 @@ def test_the_mixture_is_shown_with_the_losses_of_its_parts() -> None:
     own = ("partition", str(model.partition))
     learner = model.learner
     for name, names, values in (
-        ("mixture_weight", NAMES, learner.mixture_weights()),
+        ("mixture_weight", learner.predictors, learner.mixture_weights()),
         ("mixture_share", SHARED[:3], learner.mixture_shares()),
     ):
         found = [samples[name, frozenset({own, ("predictor", predictor)})] for predictor in names]

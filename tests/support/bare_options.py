@@ -4,7 +4,16 @@ from typing import Any
 
 from stream_apple.core.learner.options import FIRST, Options
 
-_BY_ITSELF = ("discretise", "early_growth", "label_units", "drift", "max_degree", "budget_per_feature", "votes")
+_BY_ITSELF = (
+    "discretise",
+    "early_growth",
+    "label_units",
+    "drift",
+    "max_degree",
+    "budget_per_feature",
+    "votes",
+    "shrinkage",
+)
 
 
 def bare(**given: Any) -> Options:

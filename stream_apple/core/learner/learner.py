@@ -45,6 +45,7 @@ from stream_apple.core.learner.state.model import (
 )
 from stream_apple.core.learner.state.recent import longest_recent
 from stream_apple.core.learner.state.table import Table
+from stream_apple.core.learner.state.weights import names_of
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.core.learner.tuple_selection import TupleSelection
 from stream_apple.core.named_arrays import take_over_arrays
@@ -330,6 +331,11 @@ class Learner:
         float64[0] if predictors are not mixed.
         """
         return effective_weights(self._state.mixture) if self.options.mixed else np.zeros(0)
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """The names of the mixture's predictors, in the order of `mixture_weights`."""
+        return names_of(shrunk=bool(self.options.shrinkage))
 
     def mixture_shares(self) -> NDArray[np.float64]:
         """Return the shares of `mixture.SHARED` in the published score.

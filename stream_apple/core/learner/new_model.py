@@ -95,4 +95,5 @@ def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
         classes=options.classes,
         decay=decay_of(options),
         sampled_votes=options.votes == "sampled",
+        shrinkage=float(options.shrinkage or 0.0),
     )

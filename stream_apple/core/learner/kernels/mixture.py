@@ -7,7 +7,9 @@ those of base features share the linear predictor's, so that a further predictor
     APPLE        all features, at the learning rate
     AVERAGE      the mean of apple's latest weights (Polyak, Juditsky 1992, forgetting): less noise at any rate
     FAST         all features, at FAST_RATE times the rate
-    SLOW_LINEAR, FAST_LINEAR   base features alone, at other rates
+    SLOW_LINEAR  base features alone, at SLOW_LINEAR_RATE times the rate
+    SHRUNK       the average's weights, of which small ones are made smaller, see `mixed_update.py`; with
+                 `shrinkage = 0`, as in the first version, FAST_LINEAR in its place, at FAST_LINEAR_RATE times the rate
 
 They are mixed in two steps. The *stack* is a linear predictor on their six scores, learned by Newton's method with
 forgetting (for the squared loss: recursive least squares, with a ridge that is not forgotten). As a rule it beats the

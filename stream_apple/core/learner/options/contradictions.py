@@ -104,6 +104,7 @@ _NO_CUTS = "no cuts are made"
 _ADAPTIVE = "the rest is made for the adaptive update"
 _ONE_SCORE = "the rest is made for labels that have one score"
 _TWO_LABELS = "the rest counts two kinds of labels"
+_DECAYS = "weights shrink by themselves"
 _OWN_SLOT = "it is kept of each feature, in a slot of its own"
 
 CONTRADICTIONS: tuple[Contradiction, ...] = (
@@ -124,6 +125,10 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"combine": ("off",)}, "budget_per_feature", (0.0,), "what parents earn is measured in a mixture"),
     _row({"product_budget": (0,)}, "budget_per_feature", (0.0,), "0 is no limit"),
     _row({"combine": ("off",)}, "votes", ("all",), "the filter of a plain model has no votes"),
+    _row({"combine": ("off",)}, "shrinkage", (0.0,), "a model of the paper has no averages"),
+    _row(_SOFTMAX, "shrinkage", (0.0,), _ONE_SCORE),
+    _row({"l1": _ABOVE_0}, "shrinkage", (0.0,), _DECAYS),
+    _row({"l2": _ABOVE_0}, "shrinkage", (0.0,), _DECAYS),
     _row({"combine": ("off",)}, "early_growth", (0,), "a model of the paper grows when epochs end"),
     _row({"combine": ("off",)}, "label_units", (0,), "a model of the paper learns labels as they are"),
     _row({"combine": ("off",)}, "drift", ("ignore",), "the slow predictors of a mixture go on as before"),

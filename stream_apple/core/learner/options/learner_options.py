@@ -26,8 +26,8 @@ _COUNT_BYTES = 64  # of a value and a class, while a feature is cut by the entro
 _PENDING_BYTES = 600  # of an example that waits for its label
 
 _FILLED = (
-    "combine", "parents", "product_budget", "budget_per_feature", "max_degree", "votes", "early_growth", "label_units",
-    "drift", "discretise", "centre", "bins", "reservoir",
+    "combine", "parents", "product_budget", "budget_per_feature", "max_degree", "votes", "shrinkage", "early_growth",
+    "label_units", "drift", "discretise", "centre", "bins", "reservoir",
 )  # fmt: skip
 _PLAIN = {name: FIRST[name] for name in _FILLED}
 """The defaults without a mixture: the learner of the paper, and of the first version."""
@@ -36,6 +36,7 @@ _MIXED = {
     "votes": "sampled", "early_growth": 60, "discretise": "spline",
 }  # fmt: skip
 _USUAL_RATE, _RATE_OF_CLASSES = 0.5, 0.75
+_SHRINKAGE = 0.001
 _BOTH = frozenset({"auto", "spline"})
 _OF_BOTH = {"bins": 6, "centre": 5, "reservoir": 50}
 """Defaults if values are learned beside their intervals: then fewer intervals will do, and cuts can be fitted after
@@ -75,6 +76,8 @@ class Options(DeclaredOptions):
             defaults |= _MIXED
             if self.loss != "softmax":
                 defaults |= {"drift": "restart"}
+                if self.l1 == self.l2 == 0.0:
+                    defaults |= {"shrinkage": _SHRINKAGE}
             if self.loss == "squared":
                 defaults |= {"label_units": 10}
             if self.product_budget is not None:  # a budget that was asked for holds as it is

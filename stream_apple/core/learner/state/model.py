@@ -83,6 +83,7 @@ class LearningRule(NamedTuple):
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
     sampled_votes  products ask for slots in some examples only, see `admission.py`
+    shrinkage  of average weights, see `mixed_update.py`; 0: there is a fast linear predictor in place of the shrunk one
     warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
     plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the update is adaptive
     classes    the number of classes of the softmax loss, see `multiclass/`; 0: there is one score
@@ -101,6 +102,7 @@ class LearningRule(NamedTuple):
     decay: DecayRule
     classes: int = 0
     sampled_votes: bool = False
+    shrinkage: float = 0.0
 
 
 class ModelScalars(NamedTuple):

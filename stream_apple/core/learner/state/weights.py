@@ -13,8 +13,16 @@ from stream_apple.core.learner.state.table import U0, Element, Index, Slots, Tab
 
 PREDICTORS = 6
 LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, FAST_LINEAR = range(PREDICTORS)
-NAMES = ("linear", "apple", "average", "fast", "slow_linear", "fast_linear")  # in this order
+SHRUNK = FAST_LINEAR  # what takes its place where average weights are shrunk; it has no weights of its own
+_NAMES = ("linear", "apple", "average", "fast", "slow_linear")  # in this order, and then that of the last one
+NAMES = (*_NAMES, "fast_linear", "shrunk")
+"""Of all predictors that a mixture may have."""
 _UNMIXED = 2  # LINEAR and APPLE alone
+
+
+def names_of(*, shrunk: bool) -> tuple[str, ...]:
+    """Return the names of a mixture's predictors in their order; `shrunk` says whether average weights are shrunk."""
+    return (*_NAMES, "shrunk" if shrunk else "fast_linear")
 
 
 @part
@@ -71,10 +79,16 @@ def write_weight(slots: Slots, companions: Slots, place: Index, which: int, weig
         companions[place]["fast"] = weight
 
 
-def weights_at(table: Table, places: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return each predictor's weights of the monomials in these slots, float64[predictors, n]; 0 where it has none."""
+def weights_at(table: Table, places: NDArray[np.int64], shrinkage: float = 0.0) -> NDArray[np.float64]:
+    """Return each predictor's weights of the monomials in these slots, float64[predictors, n]; 0 where it has none.
+
+    shrinkage  the option: above 0, the last predictor is the shrunk one
+    """
     weights = np.zeros((PREDICTORS if len(table.companions) else _UNMIXED, len(places)))
     _copy_weights(table, places.astype(np.uint64), weights)
+    if shrinkage > 0.0:
+        square = np.square(weights[AVERAGE] * table.slots["scale"][places])
+        weights[SHRUNK] = weights[AVERAGE] * (square / (square + shrinkage))
     return weights
 
 

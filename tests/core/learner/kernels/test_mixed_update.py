@@ -15,7 +15,7 @@ from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss
 from stream_apple.core.learner.state.model import Decay
 from stream_apple.core.learner.state.table import Table, copy_table
-from stream_apple.core.learner.state.weights import weights_at
+from stream_apple.core.learner.state.weights import AVERAGE, SHRUNK, weights_at
 
 BASE = ("linear_weight", "weight", "average", "fast", "slow_linear", "fast_linear")
 
@@ -165,3 +165,37 @@ def set_without(monomial: Monomial, name: str) -> list[str]:
     rest = list(monomial)
     rest.remove(name)
     return rest
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_the_shrunk_predictor_has_the_average_weights_less_their_noise(loss: Loss) -> None:
+    """Its score before each example is what dicts say. It has nothing to learn; the others learn as they do without."""
+    shrinkage = 0.02
+    learner, without = (Learner(bare(loss=loss, bits=14, shrinkage=each)) for each in (shrinkage, 0.0))
+    oracle, monomials = Oracle(), {0: CONSTANT}
+    factors = []
+    for number, row in enumerate(examples(logistic=loss == "logistic")):
+        features = within_reach(row.features, states_of(learner, {(name,): np.float32(0) for name in row.features}))
+        values, _ = oracle.expand(features)
+        monomials |= {monomial_key(monomial): monomial for monomial in values}
+        expected = 0.0
+        for monomial, state in states_of(learner, values).items():
+            square = (state.weights[AVERAGE] * state.scale) ** 2
+            factors.append(square / (square + shrinkage))
+            expected += state.weights[AVERAGE] * factors[-1] * float(values[monomial])
+        scores = Scores.empty(1, early=True)
+        for each in (without, learner):
+            each.learn(batch_of([row]), 0, 1, scores)
+        low, high = (-50.0, 50.0) if loss == "logistic" else learner.sums["labels"].tolist()
+        assert scores.early[0, SHRUNK] == pytest.approx(min(max(expected, low), high), rel=1e-4, abs=1e-4)
+        if number % 60 == 59:
+            without.end_epoch()
+            learner.end_epoch()
+            slots = learner.slots()
+            oracle.parents = {monomials[int(key)] for key in slots["key"][slots["parent"] == 1]}
+    assert not learner.table.companions["fast_linear"].any()
+    assert without.table.companions["fast_linear"].any()
+    assert np.quantile(factors, 0.1) < 0.1
+    assert np.quantile(factors, 0.9) > 0.8
+    np.testing.assert_array_equal(learner.table.slots, without.table.slots)
+    assert learner.mixture_weights().tolist() != without.mixture_weights().tolist()

@@ -28,6 +28,7 @@ TRIED: dict[str, tuple[object, ...]] = {
     "budget_per_feature": (0.0, 12.0),
     "max_degree": (4, 250),
     "votes": ("all", "sampled"),
+    "shrinkage": (0.0, 0.001),
     "early_growth": (0, 60),
     "label_units": (0, 10),
     "centre": (0, 5),

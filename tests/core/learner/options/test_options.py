@@ -160,6 +160,7 @@ def test_what_the_first_version_did_is_in_no_name() -> None:
         "budget_per_feature",
         "max_degree",
         "votes",
+        "shrinkage",
         "early_growth",
         "label_units",
         "drift",

@@ -17,6 +17,7 @@ import click
 from stream_apple.cli.standard_streams import stand_in_for_closed
 from stream_apple.errors import StreamAppleError
 from stream_apple.nearest_names import nearest_names
+from stream_apple.signals import noting_interrupts
 
 SUMMARIES = {
     "run": "Learn from the examples topic and publish predictions, until stopped.",
@@ -70,7 +71,13 @@ class _Commands(click.Group):
 
     def main(self, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401  click's signature
         stand_in_for_closed()
-        return super().main(*arguments, **settings)
+        with noting_interrupts() as interrupted:
+            try:
+                return super().main(*arguments, **settings)
+            except Exception:
+                if interrupted():
+                    leave(INTERRUPTED)
+                raise
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Self, TypeVar
 
@@ -24,6 +25,31 @@ def _leave_it() -> None:
 
 def _tell_nobody(first: signal.Signals) -> None:
     """Do nothing: nobody wants to know which one it is."""
+
+
+@contextmanager
+def noting_interrupts() -> Iterator[Callable[[], bool]]:
+    """Yield a function that tells whether a SIGINT has raised KeyboardInterrupt inside this context.
+
+    Libraries may make another exception of it, as pydantic does while a model's schema is built. Where SIGINT is
+    ignored, or caught by others, it stays so.
+    """
+    came = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        signal.default_int_handler(number, frame)
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: came
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Signals:

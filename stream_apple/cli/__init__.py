@@ -10,12 +10,14 @@ Errors that a user can act on end here as one message on stderr and an exit code
 import importlib
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
+from stream_apple.cli.standard_streams import stand_in_for_closed
 from stream_apple.errors import StreamAppleError
 from stream_apple.nearest_names import nearest_names
+from stream_apple.signals import noting_interrupts
 
 SUMMARIES = {
     "run": "Learn from the examples topic and publish predictions, until stopped.",
@@ -66,6 +68,16 @@ class _Commands(click.Group):
             return super().resolve_command(ctx, args)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
+
+    def main(self, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401  click's signature
+        stand_in_for_closed()
+        with noting_interrupts() as interrupted:
+            try:
+                return super().main(*arguments, **settings)
+            except Exception:
+                if interrupted():
+                    leave(INTERRUPTED)
+                raise
 
     def invoke(self, ctx: click.Context) -> object:
         try:

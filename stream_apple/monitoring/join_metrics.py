@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from prometheus_client import Counter, Gauge
 
 from stream_apple.monitoring.definitions import BY_PARTITION, METRICS, Metric
 from stream_apple.monitoring.member_metrics import MemberMetrics
+from stream_apple.monitoring.partition_metrics import Tally, dead_letters_of
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.partition_join import Joined
 from stream_apple.stream.joining.rule import FORMAT
@@ -63,6 +65,8 @@ _GAUGES_BY_PARTITION = (
     "schema_wait_seconds",
     *(row.name for row in JOIN_METRICS if row.kind is Gauge and row.labels == BY_PARTITION),
 )
+_FATES_OF_IMPRESSIONS = ("labelled", "own_label", "default", "dropped", "refused")
+_FATES_OF_OUTCOMES = ("matched", "repeated", "unmatched", "refused")
 _REFRESH_S = 1.0
 
 
@@ -75,6 +79,7 @@ class JoinMetrics(MemberMetrics):
         self._time_of_day = time_of_day
         self._refresh_at = 0.0
         self._shown: set[int] = set()
+        self._counts: dict[int, _JoinCounts] = {}
 
     def describe(self, group: str, topic: str, partitions: int) -> None:
         """Set the joiner's group, its topic of examples, and how many partitions that has."""
@@ -94,6 +99,7 @@ class JoinMetrics(MemberMetrics):
         self._shown = set(owned)
         now = self._time_of_day()
         for number, partition in owned.items():
+            self._counts_of(number)
             join, label = partition.join, str(number)
             due = join.due_ms
             self._all["join_held_outcomes"].labels(label).set(join.window.outcomes)
@@ -105,19 +111,35 @@ class JoinMetrics(MemberMetrics):
 
     def joined(self, partition: int, joined: Joined) -> None:
         """Count the results of a step of the partition, which have been sent."""
-        label = str(partition)
-        for metric, fate, count in (
-            ("join_impressions_total", "labelled", joined.labelled),
-            ("join_impressions_total", "own_label", joined.own),
-            ("join_impressions_total", "default", joined.default),
-            ("join_impressions_total", "dropped", joined.dropped),
-            ("join_impressions_total", "refused", joined.refused_impressions),
-            ("join_outcomes_total", "matched", joined.matched),
-            ("join_outcomes_total", "repeated", joined.repeated),
-            ("join_outcomes_total", "unmatched", joined.unmatched),
-            ("join_outcomes_total", "refused", len(joined.refused) - joined.refused_impressions),
+        self._counts_of(partition).add(joined)
+
+    def _counts_of(self, partition: int) -> "_JoinCounts":
+        if partition not in self._counts:
+            self._counts[partition] = _JoinCounts(self._all, str(partition))
+        return self._counts[partition]
+
+
+class _JoinCounts:
+    """Counts what has become of the records of one partition, which may leave and come back."""
+
+    def __init__(self, metrics: Mapping[str, Any], label: str) -> None:
+        self._impressions = Tally(metrics["join_impressions_total"], _FATES_OF_IMPRESSIONS, label)
+        self._outcomes = Tally(metrics["join_outcomes_total"], _FATES_OF_OUTCOMES, label)
+        self._reasons = dead_letters_of(metrics, label)
+
+    def add(self, joined: Joined) -> None:
+        """Count the results of a step."""
+        for tally, fate, count in (
+            (self._impressions, "labelled", joined.labelled),
+            (self._impressions, "own_label", joined.own),
+            (self._impressions, "default", joined.default),
+            (self._impressions, "dropped", joined.dropped),
+            (self._impressions, "refused", joined.refused_impressions),
+            (self._outcomes, "matched", joined.matched),
+            (self._outcomes, "repeated", joined.repeated),
+            (self._outcomes, "unmatched", joined.unmatched),
+            (self._outcomes, "refused", len(joined.refused) - joined.refused_impressions),
         ):
-            if count:
-                self._all[metric].labels(label, fate).inc(count)
+            tally.add(fate, count)
         for each in joined.refused:
-            self._all["dead_letters_total"].labels(label, each.reason.code).inc()
+            self._reasons.add(each.reason.code)

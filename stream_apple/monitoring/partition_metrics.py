@@ -36,6 +36,13 @@ class Tally:
         self.counts[value] += amount
 
 
+def dead_letters_of(metrics: Mapping[str, Any], partition: str) -> Tally:
+    """Return the counts of a partition's dead letters by reason."""
+    return Tally(
+        metrics["dead_letters_total"], (reason.code for reason in Reason if reason is not Reason.OK), partition
+    )
+
+
 class PartitionMetrics:
     """Keeps the series of one partition, which may leave and come back.
 
@@ -52,8 +59,7 @@ class PartitionMetrics:
         self._outcomes = Tally(metrics["examples_total"], ("learned", "unlabelled", "rejected", "replayed"), label)
         self._left_out = metrics["features_left_out_total"].labels(label)
         self._features_left_out = 0.0
-        codes = (reason.code for reason in Reason if reason is not Reason.OK)
-        self._reasons = Tally(metrics["dead_letters_total"], codes, label)
+        self._reasons = dead_letters_of(metrics, label)
         self._changes = Tally(metrics["parent_changes_total"], ("added", "retired"), label)
         self._forget()
 

@@ -1,12 +1,18 @@
 """The metrics of `serve`: requests, how far its models are behind, and whether they equal those of the workers."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from itertools import product
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from stream_apple.monitoring.definitions import BY_PARTITION, Metric, register
 from stream_apple.stream.following.replica import DigestCheck, Replica, Source
 from stream_apple.stream.following.replicas import Replicas
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+_ENDPOINTS = ("predict", "explain")
+_WATCHED_STATUS = ("200", "500", "503")
+"""Those of which an alert is a share."""
 
 SERVING_METRICS = (
     Metric("serve_info", Gauge, "1, with what this replica serves.", ("group", "topic", "model", "follow")),
@@ -51,8 +57,12 @@ class ServingMetrics:
     """Keeps these metrics, as the `ReplicaRecorder` of replicas; `registry` has them."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._all = register(SERVING_METRICS, self.registry)
+        # Series that came into being with their first count would hide it from rate() and increase().
+        for endpoint, status in product(_ENDPOINTS, _WATCHED_STATUS):
+            self._all["serve_requests_total"].labels(endpoint, status)
 
     def describe(self, group: str, topic: str, model: str, follow: Source) -> None:
         """Set the labels of `serve_info`."""

@@ -69,6 +69,31 @@ def test_clients_of_kafka_that_are_left_can_not_change_the_code(ending: str, cod
     assert [each.stderr for each in ended] == ["stream-apple: gone\n" if code == 69 else ""] * 2
 
 
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_library_may_make_another_exception_of_ctrl_c(*, ignored: bool) -> None:
+    """As pydantic does, while schemas are built: no traceback follows. Where Ctrl-C is ignored, a defect is one."""
+    script = (
+        "import importlib, os, signal, sys\n"
+        "from stream_apple import cli\n"
+        "def wrapping(name):\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        raise ValueError\n"
+        "    except BaseException as error:\n"
+        "        raise RuntimeError('a schema can not be built') from error\n"
+        f"if {ignored}:\n"
+        "    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "importlib.import_module = wrapping\n"
+        "cli.main(['check'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=_environment(), timeout=120
+    )
+    assert done.returncode == (1 if ignored else 130)
+    assert ("a schema can not be built" in done.stderr) is ignored
+    assert ignored or done.stderr == ""
+
+
 class TestHelp:
     """What can be asked without doing anything."""
 

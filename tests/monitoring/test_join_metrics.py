@@ -33,10 +33,15 @@ class TestJoinMetrics:
             return metrics.registry.get_sample_value(f"stream_apple_{name}", {"partition": "0", **labels})
 
         metrics.describe("group", "examples", 1)
+        metrics.iterated({0: partition})
+        # Series that came into being with their first count would hide it from rate() and increase().
+        assert value("join_impressions_total", fate="refused") == value("join_outcomes_total", fate="refused") == 0
+        assert value("dead_letters_total", reason="late") == 0
         metrics.joined(0, partition.step(100))
+        monotonic.now += 2
         metrics.iterated({0: partition})
         fates = {fate: value("join_impressions_total", fate=fate) for fate in ("labelled", "default", "refused")}
-        assert fates == {"labelled": 1, "default": None, "refused": 1}
+        assert fates == {"labelled": 1, "default": 0, "refused": 1}
         assert value("join_outcomes_total", fate="matched") == value("join_outcomes_total", fate="refused") == 1
         assert value("dead_letters_total", reason="malformed") == value("dead_letters_total", reason="no_label") == 1
         assert value("join_held_outcomes") == value("join_lag_records") == 1

@@ -21,8 +21,10 @@ def test_every_metric_is_there_from_the_start() -> None:
     for line in (
         'serve_info{follow="log",group="group",model="model",topic="examples"} 1.0',
         'serve_requests_total{endpoint="predict",status="200"} 1.0',
+        'serve_requests_total{endpoint="predict",status="503"} 0.0',
         'serve_request_seconds_bucket{endpoint="predict",le="0.001"} 1.0',
         'serve_digest_checks_total{outcome="different",partition="3"} 1.0',
         'serve_restores_total{partition="3"} 1.0',
     ):
         assert f"\n{PREFIX}{line}\n" in text
+    assert "_created{" not in text

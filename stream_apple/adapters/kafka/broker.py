@@ -62,7 +62,7 @@ class KafkaBroker:
         self._listener = RebalanceListener(input_topic)
         self._consumer, producer = open_clients(properties, identity, self._on_error, self._connectivity.learn)
         prepare = partial(prepare_to_fence, properties, identity, self._consumer, input_topic)
-        self._producer = TransactionalProducer(producer, self._retry, input_topic, prepare)
+        self._producer = TransactionalProducer(producer, self._consumer, self._retry, input_topic, prepare)
         self.begin = self._producer.begin
         self.send = self._producer.send
         self.send_all = self._producer.send_all
@@ -132,7 +132,7 @@ class KafkaBroker:
         with translated("fetching"):
             messages = self._listener.consume(self._consumer, limit, timeout_s)
         self._producer.serve()
-        self._producer.confirm(self._consumer, ask=self.reachable)
+        self._producer.confirm(ask=self.reachable)
         self._listener.raise_pending()
         self._connectivity.check()
         if any(map(Message.error, messages)):
@@ -205,7 +205,7 @@ class KafkaBroker:
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
         """Commit the messages and the offsets in one transaction."""
-        self._producer.commit(offsets, self._consumer)
+        self._producer.commit(offsets)
         self._connectivity.confirm()
 
     def abort(self) -> None:

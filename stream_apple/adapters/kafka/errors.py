@@ -179,7 +179,7 @@ def fetch_error(message: Message) -> StreamAppleError | AbortableError | None:
     if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
         return GapError(
             f"{place}@{message.offset()}: expected the next record to be in the log, found that it is gone: "
-            f"retention has overtaken this worker ({error.str()})"
+            f"retention has overtaken this worker, or the topic was made anew ({error.str()})"
         )
     if is_fatal(error) or is_fenced(error) or is_configuration_error(error):
         return call_error(error, what)

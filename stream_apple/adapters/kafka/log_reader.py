@@ -13,6 +13,7 @@ from stream_apple.adapters.kafka.client_properties import Properties, reader_pro
 from stream_apple.adapters.kafka.errors import (
     UNKNOWN,
     call_error,
+    error_text,
     fetch_error,
     is_configuration_error,
     refused_configuration,
@@ -253,7 +254,10 @@ def committed_offsets(
 
 
 def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int) -> LogRange:
-    """Return the offsets in the log, by the broker; up to the last stable one if the consumer reads committed."""
+    """Return the offsets in the log, by the broker; up to the last stable one if the consumer reads committed.
+
+    ConfigurationError if the topic has no such partition.
+    """
     asked = TopicPartition(topic, partition)
     believed_from = time.monotonic() + UNKNOWN_S
 
@@ -261,9 +265,14 @@ def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int
         try:
             low, high = consumer.get_watermark_offsets(asked, timeout=ATTEMPT_TIMEOUT_S)
         except KafkaException as error:
-            if error.args[0].code() in UNKNOWN and time.monotonic() < believed_from:
+            if error.args[0].code() not in UNKNOWN:
+                raise
+            if time.monotonic() < believed_from:
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, error.args[0].str())) from error
-            raise
+            raise ConfigurationError(
+                f"topic {topic}: expected a partition {partition}, found: {error_text(error.args[0])}; "
+                f"`stream-apple topics --alter` adds the partitions that a topic lacks"
+            ) from error
         # A broker that has just come back may answer without an offset, and without an error.
         if min(low, high) < 0:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"found the log from {low} to {high}"))

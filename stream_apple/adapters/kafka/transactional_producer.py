@@ -49,12 +49,16 @@ _log = structlog.get_logger()
 class TransactionalProducer:
     """Has one transaction at a time; see `ports.Broker` for the contracts of the methods. Call `fence` first.
 
-    topic    whose offsets are committed; it exists
-    prepare  called before fencing in the background, to make that short; it may block
+    consumer  the member of the group whose offsets are committed
+    topic     of these offsets; it exists
+    prepare   called before fencing in the background, to make that short; it may block
     """
 
-    def __init__(self, producer: Producer, retry: RetryPolicy, topic: str, prepare: Callable[[], object]) -> None:
+    def __init__(
+        self, producer: Producer, consumer: Consumer, retry: RetryPolicy, topic: str, prepare: Callable[[], object]
+    ) -> None:
         self._producer = producer
+        self._consumer = consumer
         self._produce = producer.produce
         self._retry = retry
         self._topic = topic
@@ -106,12 +110,15 @@ class TransactionalProducer:
         self._producer.init_transactions(ATTEMPT_TIMEOUT_S)
 
     def serve(self) -> None:
-        """Have librdkafka report deliveries, and call the messages' `on_written`."""
+        """Have librdkafka report deliveries, and call the messages' `on_written`; raise the error of one that failed.
+
+        Whoever waits for its `on_written` would wait for ever.
+        """
         with translated("the producer"):
             self._producer.poll(0)
-        self._report_written()
+        self._report_deliveries()
 
-    def confirm(self, consumer: Consumer, *, ask: bool = True) -> None:
+    def confirm(self, *, ask: bool = True) -> None:
         """Ask the cluster, in the background and every CONFIRM_S without a transaction, whether the id is still ours.
 
         A later call raises FencedError if it is not.
@@ -126,11 +133,11 @@ class TransactionalProducer:
         if ask and due and not self._executor.blocked:
             self._confirmed_at = time.monotonic()
             with translated("consumer_group_metadata"):
-                if not consumer.memberid():
+                if not self._consumer.memberid():
                     # It waits for the group, as for the partitions of a worker that has just stopped: it has nothing to
                     # lose, and the group would refuse it as another's, which librdkafka logs as an error.
                     return
-                member = consumer.consumer_group_metadata()
+                member = self._consumer.consumer_group_metadata()
             self._confirming = self._executor.submit(lambda: self._ask_whose_id_it_is(member))
 
     def _ask_whose_id_it_is(self, member: object) -> None:
@@ -192,8 +199,7 @@ class TransactionalProducer:
                 with self._retry.waiting():
                     self._send_when_there_is_room(message)
         except KafkaException as failure:
-            size = len(value or b"")
-            raise call_error(failure.args[0], f"sending {size} bytes to {topic}-{partition}") from failure
+            raise self._refusal(failure.args[0], value, f"{topic}-{partition}") from failure
 
     def send_all(
         self,
@@ -219,10 +225,27 @@ class TransactionalProducer:
                 number = len(values) - length_hint(left) - 1
                 self.send(topic, partition, keys[number], values[number], timestamps_ms[number])
             except KafkaException as failure:
-                size = len(values[len(values) - length_hint(left) - 1] or b"")
-                raise call_error(failure.args[0], f"sending {size} bytes to {topic}-{partition}") from failure
+                refused = values[len(values) - length_hint(left) - 1]
+                raise self._refusal(failure.args[0], refused, f"{topic}-{partition}") from failure
             else:
                 return
+
+    def _refusal(self, error: KafkaError, value: bytes | None, place: str) -> StreamAppleError | AbortableError:
+        """Return the port's error for a message that the client does not take.
+
+        If an earlier message has failed, the client says only that the transaction is over. It tells the cause when it
+        is given offsets, which it does not send then: some causes an operator must mend, and to repeat the transaction
+        would be in vain. In any case this one is aborted.
+        """
+        if error.code() == KafkaError._STATE:  # noqa: SLF001  librdkafka's own codes begin so
+            try:
+                with as_kafka_exception():
+                    member = self._consumer.consumer_group_metadata()
+                    offsets = [TopicPartition(self._topic, 0, 0)]
+                    self._producer.send_offsets_to_transaction(offsets, member, ATTEMPT_TIMEOUT_S)
+            except KafkaException as failure:
+                error = failure.args[0]
+        return call_error(error, f"sending {len(value or b'')} bytes to {place}")
 
     def _send_when_there_is_room(self, message: tuple[Any, ...]) -> None:
         place = f"{message[0]}-{message[3]}"
@@ -243,7 +266,7 @@ class TransactionalProducer:
         self, on_written: Callable[[int], None], place: str
     ) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
-            # This may run on the executor's thread; `_report_written` tells the loop on the loop's thread.
+            # This may run on the executor's thread; `_report_deliveries` tells the loop on the loop's thread.
             if error is None:
                 self._written.append((on_written, message.offset() or 0))
             elif self._undelivered is None:
@@ -251,7 +274,9 @@ class TransactionalProducer:
 
         return report
 
-    def _report_written(self) -> None:
+    def _report_deliveries(self) -> None:
+        if self._undelivered is not None:
+            raise self._undelivered
         while self._written:
             on_written, offset = self._written.popleft()
             on_written(offset)
@@ -260,9 +285,7 @@ class TransactionalProducer:
         """Wait until the broker has all messages; raise the error of a message with `on_written` that failed."""
         with self._retry.waiting():
             self._await_delivery()
-        if self._undelivered is not None:
-            raise self._undelivered
-        self._report_written()
+        self._report_deliveries()
 
     def _await_delivery(self) -> None:
         deadline = time.monotonic() + self._retry.deadline_s
@@ -278,14 +301,14 @@ class TransactionalProducer:
         with translated("flush"):
             return self._producer.flush(_FLUSH_SLICE_S)
 
-    def commit(self, offsets: Mapping[int, Committed], consumer: Consumer) -> None:
+    def commit(self, offsets: Mapping[int, Committed]) -> None:
         """Send the offsets with the group's present generation, so that a zombie's are refused; then commit."""
         positions = [
             TopicPartition(self._topic, partition, committed.offset, committed.metadata)
             for partition, committed in offsets.items()
         ]
         with translated("consumer_group_metadata"):
-            member = consumer.consumer_group_metadata()
+            member = self._consumer.consumer_group_metadata()
         self._retry.retry_until_deadline(
             "send_offsets_to_transaction",
             lambda: self._producer.send_offsets_to_transaction(positions, member, ATTEMPT_TIMEOUT_S),

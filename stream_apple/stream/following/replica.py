@@ -122,6 +122,12 @@ class Replica:
             # The end is taken only now that the cluster has answered: without answers, the reader's end may be old.
             self.total_lag.tell(max(self._log_end, committed.offset))
 
+    def tell_empty(self) -> None:
+        """Take in that the log has no record, and the group no offset: nothing is behind."""
+        for lag in (self.own_lag, self.total_lag):
+            lag.reach(0)
+            lag.tell(0)
+
     @property
     def absence(self) -> str:
         """What a question is told that finds no model."""
@@ -213,7 +219,7 @@ class Replica:
             return self._follow_snapshots()
         if self._replay is None:
             if self._committed == self._stop:
-                return self._fetch() > 0
+                return self._look_ahead(model)
             self._begin(model)
         return True if self._replay is None else self._learn_on(self._replay)
 
@@ -385,6 +391,16 @@ class Replica:
             records = list(self._reader.fetch(_AT_ONCE, 0.0))
             self._waiting.extend(records)
         return len(records)
+
+    def _look_ahead(self, model: PartitionModel) -> bool:
+        """Fetch what the group has not answered yet; return whether anything came.
+
+        Nothing is behind where only the end of a transaction is left, or one that was aborted: no model learns these.
+        """
+        fetched = self._fetch()
+        if not self._waiting:
+            self.total_lag.reach(max(model.next_offset, self._position))
+        return fetched > 0
 
     @property
     def _position(self) -> int:

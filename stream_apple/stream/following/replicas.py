@@ -121,6 +121,8 @@ class Replicas:
                 self._empty = frozenset(
                     number for number, found in committed.items() if found is None and self._is_empty(number)
                 )
+                for number in self._empty:
+                    self.by_partition[number].tell_empty()
         except BrokerError as error:
             if self._reachable:
                 _log.warning("replica_cut_off", error=str(error))

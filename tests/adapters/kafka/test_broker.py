@@ -170,6 +170,32 @@ class TestTransactions:
         assert told == []
         broker.close()
 
+    def test_a_message_that_fails_is_known_without_a_flush(self, kafka: str, topic: TopicFactory) -> None:
+        """A loop that waits for its offset, and has nothing else to do, would wait for ever."""
+        examples = topic("examples", config=FOREVER)
+        outputs = topic("outputs", config={"max.message.bytes": "2000"})
+        broker = connect(kafka, examples)
+        broker.join(Recorder({0: 0}))
+        told: list[int] = []
+        broker.begin()
+        broker.send(outputs, 0, None, random.Random(0).randbytes(10_000), 0, None, told.append)
+        with pytest.raises(ConfigurationError, match="MSG_SIZE_TOO_LARGE"):
+            wait_until(lambda: False, "the report", meanwhile=lambda: broker.fetch(1, 0.01))
+        assert told == []
+        broker.close()
+
+    def test_what_is_sent_after_a_message_that_fails(self, kafka: str, topic: TopicFactory) -> None:
+        """A worker with a backlog sends on: it is told what is wrong with the topic, not just that it may not send."""
+        examples = topic("examples", config=FOREVER)
+        outputs = topic("outputs", config={"max.message.bytes": "2000"})
+        broker = connect(kafka, examples)
+        broker.join(Recorder({0: 0}))
+        broker.begin()
+        broker.send(outputs, 0, None, random.Random(0).randbytes(10_000), 0)
+        with pytest.raises(ConfigurationError, match=r"sending 1 bytes to .*MSG_SIZE_TOO_LARGE"):
+            wait_until(lambda: False, "a refusal", meanwhile=lambda: broker.send_all(outputs, 0, [None], [b"x"], [0]))
+        broker.close()
+
 
 class TestErrors:
     """What the operator is told."""

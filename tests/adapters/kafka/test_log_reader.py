@@ -81,7 +81,9 @@ def test_a_partition_that_is_unknown_is_asked_for_again(monkeypatch: pytest.Monk
     answers: list[tuple[int, int] | int] = [KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART, (3, 9699)]
     assert log_range(Forgetful(answers), RetryPolicy(), "examples", 0) == LogRange(3, 9699)
     monkeypatch.setattr("stream_apple.adapters.kafka.log_reader.UNKNOWN_S", 0.0)
-    with pytest.raises(ConfigurationError, match=r"watermarks of examples-0: .*_UNKNOWN_PARTITION"):
+    with pytest.raises(
+        ConfigurationError, match=r"topic examples: expected a partition 0, found: .*_UNKNOWN_PARTITION"
+    ):
         log_range(Forgetful([KafkaError._UNKNOWN_PARTITION]), RetryPolicy(), "examples", 0)
 
 

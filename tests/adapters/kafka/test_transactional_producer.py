@@ -10,6 +10,7 @@ from support.waiting import DEADLINE_S, wait_until
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
 from stream_apple.errors import BrokerError, ConfigurationError, FencedError
+from stream_apple.stream.log.ports import AbortableError
 
 
 class Queue:
@@ -100,11 +101,11 @@ class Member:
 
 
 def asking(
-    client: Client, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[], object] = lambda: None
+    client: Client, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[], object] = lambda: None, member: str = "m1"
 ) -> TransactionalProducer:
     """A producer that asks at once whose its id is."""
     monkeypatch.setattr("stream_apple.adapters.kafka.transactional_producer.CONFIRM_S", 0.0)
-    return TransactionalProducer(cast("Any", client), RetryPolicy(), "examples", prepare)
+    return TransactionalProducer(cast("Any", client), cast("Any", Member(member)), RetryPolicy(), "examples", prepare)
 
 
 class TestWhoseIdItIs:
@@ -117,9 +118,9 @@ class TestWhoseIdItIs:
         for answer, name in ((None, "offsets"), (stale, stale.name()), (joined_again, joined_again.name())):
             client = Client(answer)
             producer = asking(client, monkeypatch)
-            producer.confirm(cast("Any", Member()))
+            producer.confirm()
             producer.begin()
-            producer.confirm(cast("Any", Member()))  # not within a transaction
+            producer.confirm()  # not within a transaction
             assert client.calls == ["begin", name, "abort", "begin"]
             producer.close()
 
@@ -127,22 +128,22 @@ class TestWhoseIdItIs:
         """By one of the next calls, without any transaction."""
         producer = asking(Client(KafkaError(KafkaError._FENCED, "x", fatal=True)), monkeypatch)
         with pytest.raises(FencedError, match="confirming the transactional id"):
-            wait_until(lambda: False, "the answer", meanwhile=lambda: producer.confirm(cast("Any", Member())))
+            wait_until(lambda: False, "the answer", meanwhile=producer.confirm)
         producer.close()
 
     def test_it_is_not_asked_where_nobody_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """How long there may be no broker is for others to judge."""
         client = Client(None)
         producer = asking(client, monkeypatch)
-        producer.confirm(cast("Any", Member()), ask=False)
+        producer.confirm(ask=False)
         producer.close()
         assert client.calls == []
 
     def test_it_is_not_asked_before_the_group_has_taken_it_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The group would say that the id is another's, and the log that this worker is fenced; which it is not."""
         client = Client(KafkaError(KafkaError.FENCED_INSTANCE_ID, "x", txn_requires_abort=True))
-        producer = asking(client, monkeypatch)
-        producer.confirm(cast("Any", Member("")))
+        producer = asking(client, monkeypatch, member="")
+        producer.confirm()
         producer.close()
         assert client.calls == []
 
@@ -151,11 +152,45 @@ class TestWhoseIdItIs:
         client = Client(KafkaError(KafkaError._TIMED_OUT, "x"))
         producer = asking(client, monkeypatch)
         for _ in range(3):
-            producer.confirm(cast("Any", Member()))
+            producer.confirm()
         wait_until(lambda: client.calls.count("_TIMED_OUT") > 2, "questions")
         producer.close()
         wait_until(lambda: client.calls[-1] == "abort", "the end")
         assert client.calls.count("begin") == 1
+
+
+class TestMessagesThatFail:
+    """What ends a transaction in the background is told, whatever meets it first."""
+
+    @pytest.mark.parametrize("at_once", [False, True])
+    @pytest.mark.parametrize(
+        ("answer", "kind", "said"),
+        [
+            (KafkaError(KafkaError.INVALID_TIMESTAMP, "x", txn_requires_abort=True), ConfigurationError, "INVALID_TIM"),
+            (KafkaError(KafkaError._TIMED_OUT, "x", txn_requires_abort=True), AbortableError, "_TIMED_OUT"),
+            (None, AbortableError, "_STATE"),
+        ],
+    )
+    def test_a_message_after_one_that_failed(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        answer: KafkaError | None,
+        kind: type[Exception],
+        said: str,
+        *,
+        at_once: bool,
+    ) -> None:
+        """The client says only that the transaction is over: why, says what it is asked next."""
+
+        class Over(Client):
+            def produce(self, *_: object) -> None:
+                raise KafkaException(KafkaError(KafkaError._STATE))
+
+        producer, of_one = asking(Over(answer), monkeypatch), ("predictions", 0, [None], [b"x"], [0])
+        producer.begin()
+        with pytest.raises(kind, match=f"sending 1 bytes to predictions-0: .*{said}"):
+            producer.send_all(*of_one) if at_once else producer.send("predictions", 0, None, b"x", 0)
+        producer.close()
 
 
 class TestFencing:
@@ -198,7 +233,7 @@ def queue(request: pytest.FixtureRequest) -> Queue:
 def parts(queue: Queue) -> Iterator[Parts]:
     """What writes into it; it gives up when something is wrong."""
     retry = RetryPolicy(DEADLINE_S)
-    producer = TransactionalProducer(cast("Any", queue), retry, "examples", lambda: None)
+    producer = TransactionalProducer(cast("Any", queue), cast("Any", Member()), retry, "examples", lambda: None)
     yield producer, retry
     producer.close()
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from simulation.cluster import MemoryCluster
+from simulation.log import PartitionLog
 from simulation.process import Setup
 from stream.verification.test_verifying_runs import ClusterLogs, LogReader
 from support.records import DECODER, TOPIC
@@ -19,10 +20,17 @@ from stream_apple.stream.verification.replay import Sources
 
 
 class FollowedReader(LogReader):
-    """Has little at once."""
+    """Has little at once; of examples it has nothing at first, as a client that connects."""
+
+    def __init__(self, log: PartitionLog, offset: int) -> None:
+        super().__init__(log, offset)
+        self._connected = log.topic != TOPIC
 
     def fetch(self, limit: int, timeout_s: float) -> list[Record]:
         """A few of them at a time, without waiting."""
+        if not self._connected:
+            self._connected = True
+            return []
         return list(super().fetch(min(limit, 7), max(timeout_s, 0.01)))
 
 

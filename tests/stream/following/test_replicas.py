@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from simulation.cluster import MemoryCluster
+from simulation.log import Message
 from simulation.merging.histories import HastySchedule, StrictSchedule
 from simulation.process import GROUP, Process, Setup
 from simulation.schedule import Schedule
@@ -307,6 +308,9 @@ def test_a_partition_without_records_holds_up_no_other() -> None:
     complete(cluster, Process(cluster, setup=SETUP))
     settle(replicas, recorder)
     assert replicas.ready
+    for lag in (replicas.by_partition[1].own_lag, replicas.by_partition[1].total_lag):
+        assert lag.records == 0
+        assert lag.seconds < 60  # the test's clock goes on by seconds whenever it is looked at
     with pytest.raises(NoModelError, match="no worker has answered"), replicas.turn(1):
         pass
     cluster.load(TOPIC, second)
@@ -316,6 +320,24 @@ def test_a_partition_without_records_holds_up_no_other() -> None:
     complete(cluster, Process(cluster, setup=SETUP))
     settle(replicas, recorder)
     assert replicas.ready
+
+
+def test_the_end_of_a_transaction_is_no_lag() -> None:
+    """A joiner's examples end with a marker, which the group's offset is before: a replica that comes then is fresh."""
+    cluster = make_cluster(1)
+    (records,) = make_input(1, [20])
+    cluster.load(TOPIC, records)
+    complete(cluster, Process(cluster, setup=SETUP))
+    log = cluster.log(TOPIC, 0)
+    log.append(Message(None, b"of nobody", 0), transaction=1)
+    log.mark(1, committed=False)
+    recorder = Recorder()
+    replicas = follow(cluster, SETUP, recorder)
+    settle(replicas, recorder)
+    replica = replicas.by_partition[0]
+    assert replica.model is not None
+    assert replica.model.next_offset < log.end
+    assert (replica.total_lag.records, replica.own_lag.records) == (0, 0)
 
 
 class TestRebuilding:

@@ -43,7 +43,11 @@ from stream_apple.whole_files import whole_file
 
 _IN_TIME = "a table's rows are learned in the epochs of their times with --timestamp-field {} --epoch-length 1h"
 _NO_EPOCHS = f"{_IN_TIME}, and --column ignore={{}} leaves the column out"
-_ORDER_LOST = f"{_NO_EPOCHS}; the examples are shuffled now, and --no-shuffle keeps the order of the files"
+_NO_EPOCHS_OF_RECORDS = (
+    "--input timestamp={} --epoch-length 1h learns records in the epochs of their times, --input times={} makes "
+    "features of hour, weekday and month, and --input ignore={} leaves the field out"
+)
+_ORDER_LOST = "; the examples are shuffled now, and --no-shuffle keeps the order of the files"
 
 
 class _Pass(NamedTuple):
@@ -191,7 +195,8 @@ def command(
     if spans.epoch_length is None:
         time_like = TimeLike()
         batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, time_like)
-        tell_of_times(time_like, _ORDER_LOST if not share.keep_order else _NO_EPOCHS)
+        remedy = _NO_EPOCHS_OF_RECORDS if columns.input else _NO_EPOCHS
+        tell_of_times(time_like, remedy if share.keep_order else remedy + _ORDER_LOST)
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
         whole, timestamps = read_timed_batch(

@@ -23,7 +23,7 @@ from stream_apple.stream.log.ports import LogRange, Record
 from stream_apple.stream.model.dead_letters import dead_letter_origin
 from stream_apple.stream.positions.lineage import is_fingerprint
 
-TailSource = Literal["predictions", "dead-letters"]
+TailSource = Literal["predictions", "dead-letters", "join-dead-letters"]
 _Kind = Literal["prediction", "dead_letter", "unreadable"]
 _TopicPartition = tuple[str, int]
 """Topic and partition."""
@@ -85,7 +85,11 @@ def tail(config: Config, request: TailRequest, stopping: _Stopping = lambda: Fal
 
     ConfigurationError for a topic or partition that does not exist, BrokerError if Kafka does not answer.
     """
-    named = {"predictions": config.topics.predictions, "dead-letters": config.topics.dead_letters}
+    named = {
+        "predictions": config.topics.predictions,
+        "dead-letters": config.topics.dead_letters,
+        "join-dead-letters": config.join.dead_letters,
+    }
     sources: dict[str, TailSource] = {named[source]: source for source in request.sources}
     cluster = Cluster(config.kafka)
     places, groups = list(_places(cluster.topics, sources, request.partitions)), _Groups(config, cluster)
@@ -198,8 +202,9 @@ def _dated(messages: Iterable[PublishedMessage]) -> Iterator[tuple[int, Publishe
 
 
 def _parsed(found: list[tuple[str, Record]], sources: Mapping[str, TailSource]) -> list[PublishedMessage]:
-    parsers = {"predictions": _prediction, "dead-letters": _dead_letter}
-    return [parsers[sources[topic]](topic, record) for topic, record in found]
+    return [
+        (_prediction if sources[topic] == "predictions" else _dead_letter)(topic, record) for topic, record in found
+    ]
 
 
 def _prediction(topic: str, record: Record) -> PublishedMessage:

@@ -21,8 +21,8 @@ from stream_apple.cli.options.example_times import (
     times_options,
 )
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
-from stream_apple.cli.options.parameters import OutputFile, duration, gathered
-from stream_apple.cli.options.shards import ShardChoice, given_options, shard_options
+from stream_apple.cli.options.parameters import OutputFile, duration, gathered, given_options
+from stream_apple.cli.options.shards import ShardChoice, shard_options
 from stream_apple.cli.output import say, table_console
 from stream_apple.config import EpochSettings, load
 from stream_apple.config.duration import format_duration
@@ -41,9 +41,16 @@ from stream_apple.offline.sharding.lockstep import Exchange
 from stream_apple.offline.sharding.sharded import Sharding, Together, evaluate_together
 from stream_apple.whole_files import whole_file
 
+_BY_COUNT = ("epochs", "doubling", "seed")
+"""Options that contradict epochs of event time."""
+
 _IN_TIME = "a table's rows are learned in the epochs of their times with --timestamp-field {} --epoch-length 1h"
 _NO_EPOCHS = f"{_IN_TIME}, and --column ignore={{}} leaves the column out"
-_ORDER_LOST = f"{_NO_EPOCHS}; the examples are shuffled now, and --no-shuffle keeps the order of the files"
+_NO_EPOCHS_OF_RECORDS = (
+    "--input timestamp={} --epoch-length 1h learns records in the epochs of their times, --input times={} makes "
+    "features of hour, weekday and month, and --input ignore={} leaves the field out"
+)
+_ORDER_LOST = "; the examples are shuffled now, and --no-shuffle keeps the order of the files"
 
 
 class _Pass(NamedTuple):
@@ -80,13 +87,19 @@ class _Output(NamedTuple):
 
 @click.command(name="evaluate", context_settings={"max_content_width": 100})
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    help="TOML file of workers: defaults are its [learner] and [input], and with input.timestamp its [epochs].",
+)
 @learner_options
 @click.option(
     "--epochs",
     type=click.IntRange(1),
     default=6,
     show_default=True,
-    help="How many epochs of equal length the pass has.",
+    help="How many equal epochs the pass has.",
 )
 @click.option("--doubling", type=click.IntRange(1), help="Epochs end after DOUBLING * 2^k examples.")
 @click.option(
@@ -144,6 +157,7 @@ class _Output(NamedTuple):
 )
 def command(
     files: tuple[Path, ...],
+    path: Path | None,
     learner: LearnerChoice,
     share: _Pass,
     spans: _Spans,
@@ -157,23 +171,28 @@ def command(
     there are two labels, and with the share of wrong classes where there are more (--loss softmax).
 
     FILES hold svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, detected by content; all but Parquet
-    may be gzipped. PREDICTIONS gets one line for each training example, in the order of learning: the score before
-    learning it, or the class and its probability.
+    may be gzipped. PREDICTIONS gets a line for each training example, in their order: the score before learning it, or
+    the class and its probability.
 
     With --epoch-length, epochs are those of a worker: the times come from --timestamp-field or from --interval,
     by the rules of `stream-apple produce`.
 
     With --shards, several learners get the examples in turn, as workers' partitions would, and become one model at
-    the end of each epoch. The measures are of all examples together, in their order.
+    the end of each epoch.
     """
+    config = load(None, {}) if path is None else load(path)
+    columns = columns.in_place_of(config.input)
     times = columns.timed(times)
+    if path is not None and "timestamp" in columns.input and not given_options("epoch_length", *_BY_COUNT):
+        spans = _Spans(config.epochs.length, config.epochs.max_ahead)
     _check(spans, times)
     _check_delay(delay, spans, share, shards)
     shards.check()
     picture = None if output.plot is None else picture_file(output.plot)
     roles = columns.roles(times.timestamp_field)
-    defaults = load(None, {}).limits
-    options = learner.options(defaults.max_features_per_example, to_merge=shards.to_merge)
+    defaults = config.limits
+    configured = {name: getattr(config.learner, name) for name in config.learner.model_fields_set}
+    options = learner.options(configured, defaults.max_features_per_example, to_merge=shards.to_merge)
     limits = Limits(
         max_features=(defaults.max_features_per_example - 1) // options.longest_ngram,
         max_record_bytes=1 << 30,
@@ -191,7 +210,8 @@ def command(
     if spans.epoch_length is None:
         time_like = TimeLike()
         batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, time_like)
-        tell_of_times(time_like, _ORDER_LOST if not share.keep_order else _NO_EPOCHS)
+        remedy = _NO_EPOCHS_OF_RECORDS if columns.input else _NO_EPOCHS
+        tell_of_times(time_like, remedy if share.keep_order else remedy + _ORDER_LOST)
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
         whole, timestamps = read_timed_batch(
@@ -275,7 +295,7 @@ def _check(spans: _Spans, times: Times) -> None:
         for option in given_options("max_ahead", *Times._fields):
             raise click.UsageError(f"{option} is for --epoch-length, which cuts epochs by the examples' times")
         return
-    for option in given_options("epochs", "doubling", "seed"):
+    for option in given_options(*_BY_COUNT):
         raise click.UsageError(
             f"--epoch-length keeps the order of the files and cuts epochs by time: {option} does not apply"
         )

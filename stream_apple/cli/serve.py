@@ -32,7 +32,10 @@ def _serve(path: Path | None, log_format: logs.LogFormat, from_model: Path | Non
     config = started_from_model(load(path), from_model)
     url = config.serve.address
     sentences: dict[str, logs.Sentence] = {
-        "serving": lambda told: f"predictions: POST {url(told['http_port'])}v1/models/{config.served_as}:predict"
+        "serving": lambda told: f"predictions: POST {url(told['http_port'])}v1/models/{config.served_as}:predict",
+        "replica_restored": lambda told: (
+            f"partition {told['partition']} has a model, as of offset {told['offset']:,}, and follows its worker"
+        ),
     }
     logs.configure(log_format, {"group": config.worker.group}, conceal, sentences)
     from stream_apple.signals import Signals

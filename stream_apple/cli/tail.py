@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import click
 
@@ -24,7 +24,7 @@ _HEADER = (
 _MODEL_DIGITS = 8  # of a fingerprint: enough to tell models apart, and `--json` has the rest
 _WITHOUT_A_TERMINAL = 300  # columns
 _LONGEST_OFFSET = 18  # digits, so that it fits 64 bits
-_SOURCES: dict[str, TailSource] = {"predictions": "predictions", "dead-letters": "dead-letters"}
+_OF_WORKERS: tuple[TailSource, ...] = ("predictions", "dead-letters")
 
 _Start = Literal["newest", "beginning", "end"] | int
 
@@ -41,7 +41,9 @@ def _start(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
 @click.option(
-    "--only", type=click.Choice(list(_SOURCES)), help="One kind of message.  [default: predictions and dead letters]"
+    "--only",
+    type=click.Choice(get_args(TailSource)),
+    help="One kind of message.  [default: predictions and dead letters of workers]",
 )
 @click.option(
     "--partition",
@@ -67,7 +69,7 @@ def _start(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.option("--json", "as_json", is_flag=True, help="Print each message as one line of JSON.")
 def command(
     path: Path | None,
-    only: str | None,
+    only: TailSource | None,
     partitions: tuple[int, ...],
     start: _Start,
     limit: int | None,
@@ -75,7 +77,8 @@ def command(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Show the predictions and dead letters that workers have published: the newest, or all from somewhere on.
+    """Show the predictions and dead letters that workers have published, or the dead letters of joiners (--only): the
+    newest, or all from somewhere on.
 
     Only committed messages are shown (`isolation.level=read_committed`), in the order of each partition; the newest of
     several partitions in the order of their times. An example is shown as partition@offset of the examples topic, with
@@ -87,7 +90,7 @@ def command(
     if start == "newest" and limit is None:
         limit = _NEWEST
     config = load(path)
-    sources = tuple(_SOURCES.values()) if only is None else (_SOURCES[only],)
+    sources = _OF_WORKERS if only is None else (only,)
     request = TailRequest(sources, partitions, start, limit, follow)
     write = _write_json if as_json else _table_of(config.topics.examples, config.worker.group)
     shown = 0

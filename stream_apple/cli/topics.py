@@ -29,7 +29,8 @@ from stream_apple.errors import ConfigurationError
 @click.option(
     "--partitions",
     type=click.IntRange(min=1),
-    help="Partitions of each topic but `merges`.  [default: as many as the examples topic has, else 1]",
+    help="Partitions of each topic but `merges`.  [default: as many as the examples topic has, else "
+    "the impressions, else 1]",
 )
 @click.option(
     "--replication-factor",

@@ -6,9 +6,9 @@ Example i, counted over all files from 0, has the time in its timestamp field, o
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stream_apple.core.codec.example import Example
 from stream_apple.core.input.timestamps import looks_like_time
@@ -74,17 +74,20 @@ class TimeLike:
 
     @property
     def name(self) -> str | None:
-        """The name of such a feature, or its column, that nine tenths of the first examples have; None if none has."""
+        """The path of such a feature, or its column, that nine tenths of the first examples have; None if none has."""
         name, count = next(iter(self._found.most_common(1)), ("", 0))
         return name if count and count >= 0.9 * self._looked else None
 
 
 def _like_times(example: Example) -> Iterator[str]:
-    spaces = [space.items() for space in example.features.values() if isinstance(space, dict)]
-    for name, value in islice(chain.from_iterable(spaces or [example.features.items()]), _LOOKED_INTO):
+    spaces: dict[str, Any] = {name: space for name, space in example.features.items() if isinstance(space, dict)}
+    named = (
+        (space, *item) for space, features in (spaces or {"": example.features}).items() for item in features.items()
+    )
+    for space, name, value in islice(named, _LOOKED_INTO):
         column, equals, category = name.partition("=")
         if looks_like_time(column, category if equals else value):
-            yield column
+            yield f"{space}.{column}" if space else column
 
 
 class EventTimes(NamedTuple):

@@ -21,10 +21,13 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.offline.binary_measures import NO_QUALITY, Quality, quality_of
 from stream_apple.offline.class_measures import ClassErrors, class_errors
-from stream_apple.offline.late_labels import stride_of
+from stream_apple.offline.late_labels import in_turn, stride_of
 
 ALIKE = 0.005
 """If losses differ by a smaller share, the methods count as equally good."""
+
+_AT_ONCE = 8192
+"""So many rows, at most, come while others are learned in one call."""
 
 NO_LABELS = (
     "nothing was learned: no training example has a label "
@@ -226,22 +229,30 @@ def _learn_late(
     learner: Learner, batch: Batch, known: NDArray[np.int64], ends: Sequence[int], scores: Scores
 ) -> ProgressiveLoss:
     """Score each row when it comes, and learn it when its label does; return the losses of these scores."""
-    later, learned, asked = Scores.empty(len(known)), 0, progress_of(learner.options)
-    starts = [0, *(np.flatnonzero(np.diff(known)) + 1).tolist()]
-    waiting = int((np.arange(len(known)) - known).max(initial=0))
+    count, start, learned, asked = len(known), 0, 0, progress_of(learner.options)
+    waiting = int((np.arange(count) - known).max(initial=0))
     stride = stride_of(waiting, max(1, learner.options.pending_labels))
-    for start, stop in itertools.pairwise([*starts, len(known)]):
-        count = int(known[start])
-        if count > learned:
-            _learn(learner, batch, learned, count, ends, later, scores.early)
-            learned = count
-        learner.score_rows(batch, start, stop, scores)
-        if len(scores.early):
+    while start < count:
+        # What is learned needs what was kept when it came, so no row of a portion comes and is learned in it.
+        stop = min(int(np.searchsorted(known, start, "right")), start + _AT_ONCE)
+        rows, coming = in_turn(known, start, stop, learned)
+        portion = batch.select(rows)
+        portion = portion._replace(weights=np.where(coming, 0.0, portion.weights))  # scored, with a loss, not learned
+        early = scores.early[rows] if len(scores.early) else NO_EARLY
+        found = Scores.empty(len(rows), early=len(early) > 0)
+        ended = np.flatnonzero(~coming & np.isin(rows + 1, ends[:-1])) + 1
+        for number, (first, last) in enumerate(itertools.pairwise([0, *ended.tolist(), len(rows)])):
+            if number:
+                learner.end_epoch()
+            learner.learn(portion, first, last, found, early)
+        for name in Scores._fields[: None if len(early) else -1]:
+            getattr(scores, name)[start:stop] = getattr(found, name)[coming]
+        if len(early):
             scores.early[start:stop, EARLY_STRIDE] = stride
             scores.early[np.flatnonzero(np.arange(start, stop) % stride) + start] = np.inf
-    if learned < len(known):
-        _learn(learner, batch, learned, len(known), ends, later, scores.early)
-    asked.add(batch, scores, 0, len(known))
+        start, learned = stop, int(known[stop - 1])
+    _learn(learner, batch, learned, count, ends, Scores.empty(count), scores.early)
+    asked.add(batch, scores, 0, count)
     return asked
 
 

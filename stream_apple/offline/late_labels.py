@@ -27,6 +27,22 @@ def known_after_time(timestamps: NDArray[np.int64], delay_ms: int) -> NDArray[np
     return np.minimum(known, np.arange(len(clock))).astype(np.int64)
 
 
+def in_turn(
+    known: NDArray[np.int64], start: int, stop: int, learned: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return what happens while rows [start, stop) come, in its order: int64[k] rows, and bool[k] whether each comes.
+
+    known    as `known_after_examples` returns it
+    learned  how many rows have been learned before
+
+    A row that does not come is learned: its label has become known.
+    """
+    learning, coming = np.arange(learned, known[stop - 1]), np.arange(start, stop)
+    before = np.searchsorted(known, learning, "right")
+    order = np.argsort(np.concatenate([before, coming]), kind="stable")
+    return np.concatenate([learning, coming])[order], order >= len(learning)
+
+
 def stride_of(waiting: int, most: int) -> int:
     """Return the stride, a power of two: one example of so many is remembered until its label comes.
 

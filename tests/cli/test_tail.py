@@ -109,6 +109,15 @@ def test_everything_from_the_beginning_on(published: Published) -> None:
     assert {each["kind"] for each in found} == {"prediction"}
 
 
+def test_dead_letters_of_joiners(published: Published, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name, from the topic that the section `join` names; workers' have another."""
+    everything = published.facts("--from", "beginning", "--only", "dead-letters")
+    assert everything
+    monkeypatch.setenv("STREAM_APPLE_JOIN__DEAD_LETTERS", published.topics["dead_letters"])
+    monkeypatch.setenv("STREAM_APPLE_TOPICS__DEAD_LETTERS", published.topics["predictions"] + "-none")
+    assert published.facts("--from", "beginning", "--only", "join-dead-letters") == everything
+
+
 def test_the_newest_of_all(published: Published) -> None:
     """Without options, the last ten by their times: far back among the markers of transactions, if need be."""
     published.send("predictions", 0, [(b"aborted", 5)] * 500, "abort")

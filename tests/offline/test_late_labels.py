@@ -10,10 +10,11 @@ from river.evaluate import progressive_val_score
 from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.learner.kernels.mixture import EARLY_STRIDE
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.evaluation import Schedule, evaluate
-from stream_apple.offline.late_labels import known_after_examples, known_after_time, stride_of
+from stream_apple.offline.late_labels import in_turn, known_after_examples, known_after_time, stride_of
 
 COUNT = 300
 LINEAR = Options(method="linear", bits=10, loss="logistic")
@@ -104,6 +105,45 @@ def test_without_a_delay_it_is_progressive_validation(options: Options) -> None:
     )
     assert asked.scores.predictions.tolist() == usual.scores.predictions.tolist()
     assert asked.result._replace(seconds=0) == usual.result._replace(seconds=0)
+
+
+def test_what_happens_while_rows_come() -> None:
+    """What is known when a row comes is learned just before it, in its order."""
+    known = np.array([0, 0, 1, 1, 3, 3])
+    rows, coming = in_turn(known, 2, 6, 0)
+    assert rows.tolist() == [0, 2, 3, 1, 2, 4, 5]
+    assert coming.tolist() == [False, True, True, False, False, True, True]
+    rows, coming = in_turn(known, 5, 6, 3)
+    assert (rows.tolist(), coming.tolist()) == ([5], [True])
+
+
+def learned_one_by_one(batch: Batch, options: Options, known: list[int], ends: set[int]) -> Scores:
+    """The scores of rows that come one by one, and are learned one by one when they are known."""
+    learner, scores, learned = Learner(options), Scores.empty(len(known), early=True), 0
+    unseen = Scores.empty(len(known))
+    for row, count in enumerate(known):
+        while learned < count:
+            learner.learn(batch, learned, learned + 1, unseen, scores.early)
+            learned += 1
+            if learned in ends:
+                learner.end_epoch()
+        learner.score_rows(batch, row, row + 1, scores)
+        scores.early[row, EARLY_STRIDE] = 1
+    return scores
+
+
+@pytest.mark.parametrize("delay", [2, 40, 1000])
+@pytest.mark.parametrize("options", [Options(loss="logistic", bits=12, early_growth=0), Options(bits=12)])
+def test_portions_change_no_bit(delay: int, options: Options) -> None:
+    """A mixture that finds the unit of labels, makes splines and grows; a row without label, one of weight 0."""
+    batch = stream(3_000)
+    batch.values[:] = np.random.default_rng(3).normal(size=len(batch.values)).astype(np.float32)
+    batch.labels[50], batch.weights[70] = np.nan, 0.0
+    known = known_after_examples(3_000, delay)
+    found = evaluate(batch, options, IN_ORDER._replace(epochs=5), known).scores
+    expected = learned_one_by_one(batch, options, known.tolist(), {600, 1_200, 1_800, 2_400})
+    for name in ("predictions", "losses", "apple", "linear", "early"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
 
 
 def test_what_comes_too_late_is_of_no_use() -> None:

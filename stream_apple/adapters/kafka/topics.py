@@ -324,7 +324,7 @@ def ensure(
 ) -> list[TopicReport]:
     """Compare existing topics with the requirements and create missing ones, but none while an existing one differs.
 
-    partitions        None: as many as the examples topic has, 1 if that is missing, too
+    partitions        None: as many as the examples topic has; if that is missing, as many as the impressions, else 1
     retention_ms      how long a record is kept, by its own timestamp, or FOREVER; None: RETENTION_MS in new topics, and
                       unchanged in existing ones
     max_record_bytes  of the examples; it decides how large outputs may be
@@ -339,7 +339,8 @@ def ensure(
     examples = found[topics.examples].settings if topics.examples in found else created[topics.examples]
     examples = {**examples, **asked.get(topics.examples, {})}
     if partitions is None:
-        partitions = found[topics.examples].partitions if topics.examples in found else 1
+        counted = [topics.examples] if joining is None else [topics.examples, joining.impressions]
+        partitions = next((found[name].partitions for name in counted if name in found), 1)
     reports = []
     missing: dict[str, NewTopic] = {}
     for name, needed in requirements(topics, examples, max_record_bytes, merging=merging, joining=joining).items():

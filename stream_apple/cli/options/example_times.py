@@ -13,6 +13,7 @@ import click
 from stream_apple.cli.options.parameters import duration
 from stream_apple.config import config_of
 from stream_apple.config.duration import parse_duration
+from stream_apple.config.input_settings import InputSettings
 from stream_apple.core.input.input_mapping import OWN_MESSAGE
 from stream_apple.files import ROLES, ColumnRoles, EvenlySpaced, EventTimes, ParseError, milliseconds
 
@@ -106,17 +107,21 @@ class ColumnOptions(NamedTuple):
     """The options on columns and keys, as they were given.
 
     column     pairs of a role, `category` or `ignore`, and a column's name
-    input      settings of the section `input`, as text
+    input      settings of the section `input`, those that were typed as text
     key_field  the field that holds the keys of the records; None: the ids are the keys
     """
 
     column: tuple[tuple[str, str], ...]
-    input: dict[str, str]
+    input: dict[str, Any]
     key_field: str | None
 
     def timed(self, times: Times) -> Times:
         """Return the options on times with the field that a mapping takes the time from."""
         return times if times.timestamp_field else times._replace(timestamp_field=self.input.get("timestamp"))
+
+    def in_place_of(self, configured: InputSettings) -> "ColumnOptions":
+        """Return the options with those settings of a configuration that were not typed; --column excludes them."""
+        return self if self.column else self._replace(input=configured.model_dump(exclude_unset=True) | self.input)
 
     def roles(self, timestamp_field: str | None) -> ColumnRoles:
         """Return the columns' roles; click.UsageError for options that contradict each other."""
@@ -156,9 +161,8 @@ _column_option = click.option(
     multiple=True,
     callback=_pair,
     metavar="ROLE=NAME",
-    help="In CSV and Parquet: the column that is the label, weight or id (none: label=), "
-    "or whose values are categories (category=), or that is no feature (ignore=). "
-    "[default: label=label, and weight and id if there are such columns]",
+    help="In CSV and Parquet: the column that is the label, weight or id (none: label=), holds categories (category=), "
+    "or is no feature (ignore=).  [default: columns of these names]",
 )
 
 
@@ -180,8 +184,8 @@ _input_option = click.option(
 _key_option = click.option(
     "--key-field",
     metavar="NAME",
-    help="Key or column that holds the key of each example's record, its user with --personalise key; in Vowpal Wabbit "
-    "text the namespace whose one feature is named so, in svmlight qid.  [default: the id, or the running number]",
+    help="Key or column that holds each record's key, the user of --personalise key; in Vowpal Wabbit text the "
+    "namespace of one feature, in svmlight qid.  [default: the id, or the number]",
 )
 
 

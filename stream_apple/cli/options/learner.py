@@ -1,10 +1,11 @@
 """The options of `evaluate` that choose a learner; they are made from the declarations of a learner's options."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
+from stream_apple.cli.options.parameters import given_options
 from stream_apple.core.learner.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options, mergeable
 
 _OFFERED = {name: each for name, each in DECLARED.items() if each.option.section != "limits"}
@@ -21,13 +22,16 @@ class LearnerChoice:
         if bigrams and given["ngrams"]:
             raise click.UsageError("--bigrams: expected it without --ngrams, found both")
         self._given = given | ({"ngrams": {ALL_NAMESPACES: 2}} if bigrams else {})
+        self._typed = {name for name in given if given_options(name, *(["bigrams"] if name == "ngrams" else []))}
 
-    def options(self, max_features_per_example: int, *, to_merge: bool) -> Options:
+    def options(self, configured: Mapping[str, Any], max_features_per_example: int, *, to_merge: bool) -> Options:
         """Return the learner's options; click.UsageError for those that contradict each other.
 
-        to_merge  whether the defaults are those of models that are to be merged
+        configured  settings of a configuration, which hold where no option was typed
+        to_merge    whether the defaults are those of models that are to be merged
         """
-        given: dict[str, Any] = mergeable(self._given) if to_merge else self._given
+        given = self._given | {name: value for name, value in configured.items() if name not in self._typed}
+        given = mergeable(given) if to_merge else given
         try:
             return Options(**given, max_features_per_example=max_features_per_example)
         except ValueError as error:

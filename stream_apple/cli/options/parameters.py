@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from stream_apple.config.duration import format_duration, parse_duration
 from stream_apple.whole_files import why_not_a_folder, why_not_writable
@@ -65,6 +66,16 @@ class OutputFolder(click.ParamType[Path]):
         if fault is not None:
             self.fail(f"expected a directory that can be written, found {fault}", param, ctx)
         return path
+
+
+def given_options(*names: str) -> list[str]:
+    """Return the options that were typed on the command line, of these parameters."""
+    context = click.get_current_context()
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
+    ]
 
 
 def gathered(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import click
-from click.core import ParameterSource
+
+from stream_apple.cli.options.parameters import given_options
 
 
 class ShardChoice(NamedTuple):
@@ -33,16 +34,6 @@ class ShardChoice(NamedTuple):
         elif self.passes is not None:
             for option in given_options("merge_every"):
                 raise click.UsageError(f"--passes merges at the end of each pass: {option} does not apply")
-
-
-def given_options(*names: str) -> list[str]:
-    """Return the options that were typed on the command line, of these parameters."""
-    context = click.get_current_context()
-    return [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name in names and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
-    ]
 
 
 _ALL: list[Callable[[Any], Any]] = [

@@ -15,8 +15,9 @@ from stream_apple.core.jit import kernel, routine
 _MAP_OF_8, _FLOAT64, _NIL = 0x88, 0xCB, 0xC0
 _LONGEST_NUMBER = 9
 _ARRAY_OF_SIXTEEN_BITS, _ARRAY_OF_NONE, _FEW = 0xDC, 0x90, 16
-_PROBABILITY: bytes = msgpack.packb("probability")
-_PROBABILITIES: bytes = msgpack.packb("probabilities")
+_KEYS = ("id", "prediction", "probability", "probabilities", "label", "loss")
+_ID, _PREDICTION, _PROBABILITY, _PROBABILITIES, _LABEL, _LOSS, _ORIGIN = range(7)
+"""The parts, in the order in which a message has them: the keys, and all from the key epoch to the key offset."""
 
 
 @routine
@@ -28,8 +29,10 @@ def _put(out: NDArray[np.uint8], at: int, source: NDArray[np.uint8], start: int,
 
 
 @routine
-def _put_words(out: NDArray[np.uint8], at: int, words: NDArray[np.uint64], first: int, size: int) -> int:
-    """Copy `size` bytes from the word `first` on, and up to 7 more that the next call overwrites; return their end."""
+def _put_part(out: NDArray[np.uint8], at: int, words: NDArray[np.uint64], places: NDArray[np.int64], part: int) -> int:
+    """Copy a part, and up to 7 bytes more that the next call overwrites; return where the part ends."""
+    first: int = places[part, 0]
+    size: int = places[part, 1]
     for place in range(0, size, 8):
         word = words[np.uint64(first + (place >> 3))]
         # LLVM makes one store of this loop.
@@ -66,25 +69,17 @@ def _encode(
     all_probabilities: NDArray[np.float64],
     offsets: NDArray[np.int64],
     parts: NDArray[np.uint64],
-    sizes: NDArray[np.int64],
+    places: NDArray[np.int64],
 ) -> None:
     """Write the messages of the rows [start, stop) one after another.
 
     out    uint8[...], long enough for all messages and 7 bytes more
     all_probabilities  float64[m, k], of all classes; k = 0 if they are not written
     stops  int64[stop - start], written: where each message ends
-    parts  uint64[...]: the keys id, prediction, label, loss, all from the key epoch to the key offset, and the keys
-           probability and probabilities, each of which begins in a new word
-    sizes  int64[7], bytes of each part; the last but one is 0 if there is no probability
+    parts  uint64[...]: the parts, each of which begins in a new word
+    places int64[7, 2]: the first word of each part, and its bytes; none of the probability if there is none
     """
-    # The parts begin at these words.
-    prediction = (sizes[0] + 7) >> 3
-    label = prediction + ((sizes[1] + 7) >> 3)
-    loss = label + ((sizes[2] + 7) >> 3)
-    origin = loss + ((sizes[3] + 7) >> 3)
-    probability = origin + ((sizes[4] + 7) >> 3)
-    every = probability + ((sizes[5] + 7) >> 3)
-    has_probability, classes = sizes[5] > 0, all_probabilities.shape[1]
+    has_probability, classes = places[_PROBABILITY, 1] > 0, all_probabilities.shape[1]
     at = 0
     for row in range(start, stop):
         first, last = ids[row, 0], ids[row, 1]
@@ -92,15 +87,15 @@ def _encode(
         out[np.uint64(at)] = _MAP_OF_8 + has_id + has_probability + (classes > 0)
         at += 1
         if has_id:
-            at = _put_words(out, at, parts, 0, sizes[0])
+            at = _put_part(out, at, parts, places, _ID)
             at = _put(out, at, buffer, first, last)
-        at = _put_words(out, at, parts, prediction, sizes[1])
+        at = _put_part(out, at, parts, places, _PREDICTION)
         at = _put_float(out, at, predictions[row])
         if has_probability:
-            at = _put_words(out, at, parts, probability, sizes[5])
+            at = _put_part(out, at, parts, places, _PROBABILITY)
             at = _put_float(out, at, probabilities[row])
         if classes > 0:
-            at = _put_words(out, at, parts, every, sizes[6])
+            at = _put_part(out, at, parts, places, _PROBABILITIES)
             if classes < _FEW:
                 out[np.uint64(at)] = _ARRAY_OF_NONE + classes
                 at += 1
@@ -108,11 +103,11 @@ def _encode(
                 at = put(out, at, _ARRAY_OF_SIXTEEN_BITS, np.uint64(classes), 2)
             for c in range(classes):
                 at = _put_float(out, at, all_probabilities[row, c])
-        at = _put_words(out, at, parts, label, sizes[2])
+        at = _put_part(out, at, parts, places, _LABEL)
         at = _put_float_or_nil(out, at, labels[row])
-        at = _put_words(out, at, parts, loss, sizes[3])
+        at = _put_part(out, at, parts, places, _LOSS)
         at = _put_float_or_nil(out, at, losses[row])
-        at = _put_words(out, at, parts, origin, sizes[4])
+        at = _put_part(out, at, parts, places, _ORIGIN)
         at = put_integer(out, at, np.uint64(offsets[row]), False)  # noqa: FBT003  by position: it is compiled
         stops[row - start] = at
 
@@ -124,7 +119,7 @@ class PredictionEncoder:
     """
 
     def __init__(self, topic: str, partition: int, model: str) -> None:
-        self._keys = [msgpack.packb(key) for key in ("id", "prediction", "label", "loss")]
+        self._keys = [msgpack.packb(key) for key in _KEYS]
         self._origin = b"".join(
             msgpack.packb(item) for item in ("model", model, "topic", topic, "partition", partition, "offset")
         )
@@ -152,15 +147,12 @@ class PredictionEncoder:
         """
         if all_probabilities is None:
             all_probabilities = np.empty((0, 0))
-        probability = b"" if probabilities is None else _PROBABILITY
-        pieces = [
-            *self._keys,
-            msgpack.packb("epoch") + msgpack.packb(epoch) + self._origin,
-            probability,
-            _PROBABILITIES,
-        ]
-        sizes = np.array([len(piece) for piece in pieces])
-        words = b"".join(piece + bytes(-len(piece) % 8) for piece in pieces)
+        parts = [*self._keys, msgpack.packb("epoch") + msgpack.packb(epoch) + self._origin]
+        if probabilities is None:
+            parts[_PROBABILITY] = b""
+        sizes = np.array([len(part) for part in parts])
+        lengths = (sizes + 7) // 8  # in words
+        words = b"".join(part.ljust(8 * length, b"\0") for part, length in zip(parts, lengths.tolist(), strict=True))
         ids = decoded.ids
         id_bytes = int((ids[start:stop, 1] - ids[start:stop, 0]).sum())
         longest = 1 + int(sizes.sum()) + (6 + all_probabilities.shape[1]) * _LONGEST_NUMBER
@@ -180,7 +172,7 @@ class PredictionEncoder:
             all_probabilities,
             offsets,
             np.frombuffer(words, "<u8"),
-            sizes,
+            np.column_stack([lengths.cumsum() - lengths, sizes]),
         )
         ends = stops.tolist()
         written = out[: ends[-1]].tobytes() if ends else b""

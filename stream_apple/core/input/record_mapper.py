@@ -161,7 +161,8 @@ class RecordMapper:
         where = self.mapping.features
         features = record if where == ALL else self._held(record, where)
         if not isinstance(features, dict):
-            raise RefusedError(Reason.NO_FEATURES, f"a map as {where!r}", "none" if features is None else features)
+            wanted = f'a map as {where!r} (input.features = "*" takes all fields that have no role)'
+            raise RefusedError(Reason.NO_FEATURES, wanted, "none" if features is None else features)
         if isinstance(features.get("indices"), bytes) and where != ALL:
             if not _PACKED.issuperset(features) or not all(isinstance(part, bytes) for part in features.values()):
                 raise RefusedError(Reason.WRONG_TYPE, "packed features: indices and values as bytes alone", features)

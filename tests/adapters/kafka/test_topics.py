@@ -335,6 +335,13 @@ class TestJoining:
             Difference(name, "retention.ms", least, str(14 * DAY_MS)) for name in (join.impressions, join.outcomes)
         ]
 
+    def test_follows_the_partitions_of_the_impressions(self, config: Config) -> None:
+        """Without a count, where the examples are missing, too."""
+        own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
+        make_topic(config, own["impressions"], 3)
+        reports = ensure(Cluster(config.kafka), config.topics, joining=JoinSettings(**own))  # type: ignore[arg-type]
+        assert [(report.partitions, report.differences) for report in reports] == [(3, [])] * 7
+
     def test_examples_of_before_are_a_difference(self, config: Config) -> None:
         """They would refuse an impression that has waited."""
         own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}

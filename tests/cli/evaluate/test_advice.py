@@ -42,6 +42,20 @@ def test_a_column_that_looks_like_a_time_is_named(tmp_path: Path) -> None:
     assert "--column ignore=" in evaluate(table, "--no-shuffle").stderr
 
 
+def test_a_field_that_looks_like_a_time_is_named_by_its_path(tmp_path: Path) -> None:
+    """With the settings of the section `input`, which the options on columns exclude."""
+    path = tmp_path / "records"
+    path.write_text('{"label": 1, "user": {"seenAt": "2024-05-01T12:00:00Z"}}\n' * 20)
+    given = ("--input", "features=*", "--no-shuffle")
+    advice = evaluate(path, *given).stderr
+    assert "'user.seenAt' looks like the time" in advice
+    assert "--column" not in advice
+    for setting in ("timestamp", "times", "ignore"):
+        assert f"--input {setting}=user.seenAt" in advice
+        again = evaluate(path, *given, "--input", f"{setting}=user.seenAt")
+        assert (again.exit_code, again.stderr) == (0, ""), setting
+
+
 def test_whoever_has_said_what_it_is_is_told_nothing(tmp_path: Path) -> None:
     """The time, or no feature."""
     table = times(tmp_path / "t.csv", 120, 5)
@@ -55,7 +69,7 @@ def test_whoever_has_said_what_it_is_is_told_nothing(tmp_path: Path) -> None:
         ("label,when\n1,2024-05-01\n0,2024-05-02\n", "when"),
         ("label,event_time,a\n1,1709209800,1\n0,1709209801,2\n", "event_time"),
         ("label,ts\n1,1709209800123\n", "ts"),
-        ('{"label": 1, "features": {"n": {"time": "2024-05-01T12:00:00Z"}}}\n', "time"),
+        ('{"label": 1, "features": {"n": {"time": "2024-05-01T12:00:00Z"}}}\n', "n.time"),
         ("label,amount\n1,1709209800\n", None),
         ("label,lifetime\n1,1709209800\n", None),
         ("label,time\n1,12.5\n", None),

@@ -101,3 +101,26 @@ def test_a_setting_without_a_value(flights: Path) -> None:
     result = evaluate(flights, "--input", "label")
     assert result.exit_code == 2
     assert "expected SETTING=VALUE, such as label=clicked, found 'label'" in " ".join(result.output.split())
+
+
+def test_a_worker_s_configuration_is_the_default(flights: Path, tmp_path: Path) -> None:
+    """Learner, shape of records and epochs; what is typed holds in its place, and --epochs in place of spans."""
+    config = tmp_path / "worker.toml"
+    config.write_text(
+        '[learner]\nloss = "logistic"\nbits = 10\n[epochs]\nlength = "1h"\n'
+        '[input]\nlabel = "late"\nfeatures = "*"\ntimestamp = "at"\n'
+    )
+
+    def found(*arguments: object) -> dict[str, object]:
+        result = evaluate(flights, *arguments, "--test-fraction", 0, "--json")
+        assert result.exit_code == 0, result.output
+        return {**json.loads(result.stdout), "seconds": 0}
+
+    own = ["--config", config]
+    assert found(*own) == found(*FLAT, "--epoch-length", "1h")
+    assert found(*own, "--label-delay", "2h") == found(*FLAT, "--epoch-length", "1h", "--label-delay", "2h")
+    assert found(*own, "--epoch-length", "5h") == found(*FLAT, "--epoch-length", "5h")
+    assert found(*own, "--epochs", 3) == found(*FLAT, "--epochs", 3)
+    assert found(*own, "--method", "linear", "--loss", "squared", "--input", "ignore=carrier") == found(
+        *FLAT, "--epoch-length", "1h", "--method", "linear", "--loss", "squared", "--input", "ignore=carrier"
+    )

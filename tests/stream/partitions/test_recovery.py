@@ -3,10 +3,10 @@
 import pytest
 from support.records import DECODER, SETTINGS, good
 
-from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.errors import ConfigurationError, GapError, SnapshotError
 from stream_apple.stream.log.ports import Committed, LogRange
 from stream_apple.stream.model.partition_model import PartitionModel
-from stream_apple.stream.partitions.recovery import Exceptions, RecoveryPlan, plan_recovery
+from stream_apple.stream.partitions.recovery import Exceptions, RecoveryPlan, check_in_log, plan_recovery
 from stream_apple.stream.positions.lineage import (
     MAX_GAPS,
     MAX_SKIPS,
@@ -180,6 +180,24 @@ class TestGaps:
         committed = committed_at(9, snapshot=SNAPSHOT, gaps=gaps)
         with pytest.raises(ConfigurationError, match=f"at most {MAX_GAPS} gaps"):
             plan(committed, LogRange(12, 100), accepted=((0, 6),))
+        last = plan(committed_at(9, snapshot=SNAPSHOT, gaps=gaps[1:]), LogRange(12, 100), accepted=((0, 6),))
+        assert last.jump is not None
+        assert len(last.jump.lineage.gaps) == MAX_GAPS
+
+
+class TestSnapshotInLog:
+    """Messages 40 to 42 of the models topic."""
+
+    @pytest.mark.parametrize(("low", "high"), [(0, 43), (40, 43), (40, 100)])
+    def test_it_may_be_all_of_it(self, low: int, high: int) -> None:
+        """The log may begin with its first message, and end with its last."""
+        check_in_log(PROVENANCE, 0, SNAPSHOT, LogRange(low, high))
+
+    @pytest.mark.parametrize(("low", "high"), [(41, 43), (40, 42), (0, 0)])
+    def test_what_lacks_a_message_is_refused(self, low: int, high: int) -> None:
+        """With what was found."""
+        with pytest.raises(SnapshotError, match=f"messages 40 to 42, found {low} to {high - 1} in the log"):
+            check_in_log(PROVENANCE, 0, SNAPSHOT, LogRange(low, high))
 
 
 class TestSkips:

@@ -220,6 +220,8 @@ def _told(error: ValidationError) -> str:
         return f"expected {where}, found nothing of this name"
     if first["type"] == "extra_forbidden":
         return f"expected nothing of the name {where}, found {in_short(first['input'])}"
+    if first["type"] == "json_invalid":
+        return f"expected JSON, found {in_short(first['input']) or 'nothing'}"
     expected = _IN_WORDS.get(first["type"]) or first["msg"].removeprefix("Input should ")
     return f"expected {where} to {expected}, found {in_short(first['input'])}"
 

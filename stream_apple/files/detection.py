@@ -25,6 +25,14 @@ _LIST = re.compile(rb"\s*+\[\s*+(?:\{|$)")
 # Possessive: otherwise the matcher would remember a line of millions of words word by word, to backtrack.
 _SVMLIGHT = re.compile(rb"\s*+[+-]?[0-9.][^\s:|#,]*+(?:\s++[^\s:|#]++:[^\s:|#]++)*+\s*+(?:#.*+)?+", re.DOTALL)
 
+_PACKED = {
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
+    "bzip2": re.compile(rb"BZh[1-9]1AY&SY"),
+    "xz": re.compile(rb"\xfd7zXZ\0"),
+    "zip": re.compile(rb"PK\x03\x04"),
+}
+"""How files begin that only gzip would have made readable. Their bytes may look like a format."""
+
 
 class FileFormat(Enum):
     """The formats that can be read, by their names in messages to the user."""
@@ -66,6 +74,9 @@ def detect_format(stream: BinaryIO) -> tuple[FileFormat | None, bytes]:
 def _of_line(line: bytes) -> FileFormat:
     if frame := framing(line):
         raise _unknown(frame)
+    for packing, magic in _PACKED.items():
+        if magic.match(line):
+            raise ParseError("a file that is gzipped or not packed (- reads what another program unpacks)", packing)
     if _LIST.match(line):
         raise ParseError("JSON lines, an object a line (`jq -c '.[]'` makes them of a list)", "a list")
     if line.strip() == b"{":

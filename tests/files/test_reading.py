@@ -1,7 +1,9 @@
 """A path -> examples: formats told apart, gzip, standard input, and errors that say where."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import sys
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from typing import BinaryIO, cast
 
 import msgpack
 import pytest
+import zstandard
 
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import InputFileError
@@ -72,6 +75,21 @@ def test_a_frame_for_a_schema_registry_is_named(content: bytes, write: Write) ->
     """What it holds may look like any format."""
     with pytest.raises(InputFileError, match=r"found Confluent's framing: a zero byte, then the schema id 7$"):
         detect(write(content))
+
+
+@pytest.mark.parametrize(
+    ("content", "packing"),
+    [
+        (zstandard.compress(b"1 |f a,b\n" * 9), "zstd"),
+        (bz2.compress(b"1 |f a,b\n" * 9), "bzip2"),
+        (lzma.compress(b"1 |f a,b\n" * 9), "xz"),
+        (b"PK\x03\x04|,", "zip"),
+    ],
+)
+def test_other_packings_are_named(content: bytes, packing: str, write: Write) -> None:
+    """Their bytes may have the bars and commas of a format."""
+    with pytest.raises(InputFileError, match=rf"expected a file that is gzipped or not packed .*, found {packing}$"):
+        detect(write(content + b"|,\n"))
 
 
 @pytest.mark.parametrize("content", [b"one word\n", b"<xml/>", b"\x00\x01\x02", b"PAR2"])

@@ -110,6 +110,13 @@ def test_notes_of_strangers(text: str) -> None:
         PROVENANCE.read_metadata(0, Committed(9, text))
 
 
+def test_a_note_that_is_no_json() -> None:
+    """Such as the empty one of an offset that was reset by hand."""
+    for text, found in (("", "nothing"), ("by hand", "by hand")):
+        with pytest.raises(ConfigurationError, match=rf"found '{text}' \(expected JSON, found {found}\)"):
+            PROVENANCE.read_metadata(0, Committed(9, text))
+
+
 BLOCK = len(zstandard.decompress(msgpack.unpackb(TAKEN.messages[0])["data"]))
 
 

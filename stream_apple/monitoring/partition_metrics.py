@@ -185,10 +185,11 @@ class PartitionMetrics:
         )
 
     def _show_learner(self, learner: Learner) -> None:
+        examples = learner.examples  # a thread may be learning: losses are to be of no fewer examples than are shown
         self._learned.show(learner)
         self._show(
             {
-                "learned_examples": learner.examples,
+                "learned_examples": examples,
                 "features_per_example": learner.features_per_example,
                 "truncated_examples": learner.truncated,
                 "table_slots": learner.capacity,

@@ -45,7 +45,7 @@ from stream_apple.core.learner.state.model import (
 )
 from stream_apple.core.learner.state.recent import longest_recent
 from stream_apple.core.learner.state.table import Table
-from stream_apple.core.learner.state.weights import names_of
+from stream_apple.core.learner.state.weights import predictor_names
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.core.learner.tuple_selection import TupleSelection
 from stream_apple.core.named_arrays import take_over_arrays
@@ -335,7 +335,7 @@ class Learner:
     @property
     def predictors(self) -> tuple[str, ...]:
         """The names of the mixture's predictors, in the order of `mixture_weights`."""
-        return names_of(shrunk=bool(self.options.shrinkage))
+        return predictor_names(shrunk=bool(self.options.shrinkage))
 
     def mixture_shares(self) -> NDArray[np.float64]:
         """Return the shares of `mixture.SHARED` in the published score.

@@ -20,7 +20,7 @@ NAMES = (*_NAMES, "fast_linear", "shrunk")
 _UNMIXED = 2  # LINEAR and APPLE alone
 
 
-def names_of(*, shrunk: bool) -> tuple[str, ...]:
+def predictor_names(*, shrunk: bool) -> tuple[str, ...]:
     """Return the names of a mixture's predictors in their order; `shrunk` says whether average weights are shrunk."""
     return (*_NAMES, "shrunk" if shrunk else "fast_linear")
 

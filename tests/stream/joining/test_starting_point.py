@@ -42,7 +42,7 @@ def test_other_settings_are_told(log_events: list[EventDict]) -> None:
 @pytest.mark.parametrize(
     ("metadata", "found"),
     [
-        ("", "invalid|Invalid"),
+        ("", "expected JSON, found nothing"),
         ('{"v":1,"start":0,"model":"0123456789abcdef"}', "expected topic, found nothing"),
         (COMMITTED.metadata.replace('"outcomes":40', '"outcomes":-1'), "outcomes"),
         (COMMITTED.metadata.replace('"topic":"outcomes"', '"topic":"clicks"'), "found one with clicks"),

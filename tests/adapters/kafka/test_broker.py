@@ -21,6 +21,14 @@ from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import AbortableError, Committed
 
 
+def begun(kafka: str, topic: TopicFactory, config: dict[str, str]) -> tuple[KafkaBroker, str]:
+    """A worker's clients with a transaction begun, and the name of an output topic that has this configuration."""
+    broker = connect(kafka, topic("examples", config=FOREVER))
+    broker.join(Recorder({0: 0}))
+    broker.begin()
+    return broker, topic("outputs", config=config)
+
+
 class TestTransactions:
     """What fences, what fails, and how much one transaction holds."""
 
@@ -157,12 +165,8 @@ class TestTransactions:
         self, kafka: str, topic: TopicFactory, *, flush: bool, count: int
     ) -> None:
         """A time that the topic does not take: to try again would fail for ever, so the operator is told."""
-        examples = topic("examples", config=FOREVER)
-        outputs = topic("outputs", config={"message.timestamp.after.max.ms": "1000"})
-        broker = connect(kafka, examples)
-        broker.join(Recorder({0: 0}))
+        broker, outputs = begun(kafka, topic, {"message.timestamp.after.max.ms": "1000"})
         told: list[int] = []
-        broker.begin()
         for ahead_ms in [0, 3_600_000, 3_600_000][-count:]:
             broker.send(outputs, 0, None, b"x", time.time_ns() // 1_000_000 + ahead_ms, None, told.append)
         with pytest.raises(ConfigurationError, match="INVALID_"):
@@ -172,12 +176,8 @@ class TestTransactions:
 
     def test_a_message_that_fails_is_known_without_a_flush(self, kafka: str, topic: TopicFactory) -> None:
         """A loop that waits for its offset, and has nothing else to do, would wait for ever."""
-        examples = topic("examples", config=FOREVER)
-        outputs = topic("outputs", config={"max.message.bytes": "2000"})
-        broker = connect(kafka, examples)
-        broker.join(Recorder({0: 0}))
+        broker, outputs = begun(kafka, topic, {"max.message.bytes": "2000"})
         told: list[int] = []
-        broker.begin()
         broker.send(outputs, 0, None, random.Random(0).randbytes(10_000), 0, None, told.append)
         with pytest.raises(ConfigurationError, match="MSG_SIZE_TOO_LARGE"):
             wait_until(lambda: False, "the report", meanwhile=lambda: broker.fetch(1, 0.01))
@@ -186,11 +186,7 @@ class TestTransactions:
 
     def test_what_is_sent_after_a_message_that_fails(self, kafka: str, topic: TopicFactory) -> None:
         """A worker with a backlog sends on: it is told what is wrong with the topic, not just that it may not send."""
-        examples = topic("examples", config=FOREVER)
-        outputs = topic("outputs", config={"max.message.bytes": "2000"})
-        broker = connect(kafka, examples)
-        broker.join(Recorder({0: 0}))
-        broker.begin()
+        broker, outputs = begun(kafka, topic, {"max.message.bytes": "2000"})
         broker.send(outputs, 0, None, random.Random(0).randbytes(10_000), 0)
         with pytest.raises(ConfigurationError, match=r"sending 1 bytes to .*MSG_SIZE_TOO_LARGE"):
             wait_until(lambda: False, "a refusal", meanwhile=lambda: broker.send_all(outputs, 0, [None], [b"x"], [0]))

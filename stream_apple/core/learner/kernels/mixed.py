@@ -75,7 +75,7 @@ def process_mixed(
             decayed_scores(model.table, decay, rule.decay, features, (base, old), mixing)
         if trust is not None:  # what is counted does not decay
             odds = odds_of(model, features, old)
-            start_expanded(mixing, starting_score(trust, odds), rule.shrinkage > 0.0)
+            start_expanded(rule, mixing, starting_score(trust, odds))
         if not are_finite(mixing, PREDICTORS):
             clear_active(slots, features, old)
             return row

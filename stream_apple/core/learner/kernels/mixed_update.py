@@ -48,6 +48,7 @@ from stream_apple.core.learner.state.weights import (
     FAST_LINEAR,
     LINEAR,
     SLOW_LINEAR,
+    shrunk,
 )
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
@@ -96,15 +97,6 @@ def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: N
     mixing[LINEAR], mixing[APPLE], mixing[AVERAGE], mixing[FAST] = linear, apple, average, fast
     mixing[SLOW_LINEAR], mixing[FAST_LINEAR] = slow_linear, last
     return base, wider
-
-
-@part
-def shrunk(average: np.float32, scale: np.float32, shrinkage: float) -> float:
-    """Return the weight of a feature in the shrunk predictor, in float64, where no square overflows."""
-    weight = np.float64(average)
-    size = weight * np.float64(scale)
-    square = size * size
-    return weight * (square / (square + shrinkage))
 
 
 @part

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.losses import LOGISTIC, descent_of
 from stream_apple.core.learner.kernels.update import Target
-from stream_apple.core.learner.state.model import Model
+from stream_apple.core.learner.state.model import LearningRule, Model
 from stream_apple.core.learner.state.table import BARRED, U1, U3, Index
 from stream_apple.core.learner.state.weights import APPLE, AVERAGE, FAST, SHRUNK
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
@@ -88,15 +88,12 @@ def starting_score(trust: NDArray[np.float64], odds: float) -> float:
 
 
 @part
-def start_expanded(mixing: Numbers64, score: float, last_too: bool) -> None:  # noqa: FBT001
-    """Add the starting score to the expanded predictors of a mixture; the linear ones, the baseline, start from 0.
-
-    last_too  the last predictor has the weights of expanded ones, shrunk
-    """
+def start_expanded(rule: LearningRule, mixing: Numbers64, score: float) -> None:
+    """Add the starting score to the expanded predictors of a mixture; the linear ones, the baseline, start from 0."""
     mixing[APPLE] += score
     mixing[AVERAGE] += score
     mixing[FAST] += score
-    if last_too:
+    if rule.shrinkage > 0.0:
         mixing[SHRUNK] += score
 
 

@@ -79,22 +79,33 @@ def write_weight(slots: Slots, companions: Slots, place: Index, which: int, weig
         companions[place]["fast"] = weight
 
 
+@part
+def shrunk(average: np.float32, scale: np.float32, shrinkage: float) -> float:
+    """Return the weight of a feature in the shrunk predictor, in float64, where no square overflows."""
+    weight = np.float64(average)
+    size = weight * np.float64(scale)
+    square = size * size
+    return weight * (square / (square + shrinkage))
+
+
 def weights_at(table: Table, places: NDArray[np.int64], shrinkage: float = 0.0) -> NDArray[np.float64]:
     """Return each predictor's weights of the monomials in these slots, float64[predictors, n]; 0 where it has none.
 
     shrinkage  the option: above 0, the last predictor is the shrunk one
     """
     weights = np.zeros((PREDICTORS if len(table.companions) else _UNMIXED, len(places)))
-    _copy_weights(table, places.astype(np.uint64), weights)
-    if shrinkage > 0.0:
-        square = np.square(weights[AVERAGE] * table.slots["scale"][places])
-        weights[SHRUNK] = weights[AVERAGE] * (square / (square + shrinkage))
+    _copy_weights(table, places.astype(np.uint64), shrinkage, weights)
     return weights
 
 
 @kernel
-def _copy_weights(table: Table, places: NDArray[np.uint64], weights: NDArray[np.float64]) -> None:
+def _copy_weights(table: Table, places: NDArray[np.uint64], shrinkage: float, weights: NDArray[np.float64]) -> None:
+    slots, companions = table.slots, table.companions
     for which in range(len(weights)):
         for n in range(U0, np.uint64(len(places))):
-            if has_weight(table.slots[places[n]], which):
-                weights[which, n] = read_weight(table.slots, table.companions, places[n], which)
+            place = places[n]
+            if which == SHRUNK and shrinkage > 0.0:
+                average = read_weight(slots, companions, place, AVERAGE)
+                weights[which, n] = shrunk(average, slots[place]["scale"], shrinkage)
+            elif has_weight(slots[place], which):
+                weights[which, n] = read_weight(slots, companions, place, which)

@@ -19,7 +19,7 @@ from stream_apple.stream.loop.transaction import CommitSettings
 MOST_FILES = 20
 STEP = re.compile(r"^\d+\. `(.+):(.+)`", re.MULTILINE)
 OUT_OF_SIGHT = ("adapters/", "core/codec/parse", "core/learner/kernels/")
-"""A cluster in memory takes the place of Kafka's client. Of compiled code, a profiler is not told from Python 3.12 on."""
+"""A cluster in memory takes the place of Kafka's client. From Python 3.12 on, no profiler hears of compiled code."""
 
 
 def told_way() -> list[tuple[str, str]]:

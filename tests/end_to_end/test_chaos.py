@@ -217,7 +217,7 @@ def covered(plan: Plan, workers: list[WorkerProcess]) -> bool:
     "plan",
     [
         pytest.param(
-            Plan(8, 40_000, 1_500, 600, restored=4, replayed=4, epochs=15, snapshots=8),
+            Plan(8, 40_000, 400, 600, restored=4, replayed=4, epochs=15, snapshots=8),
             id="8 kills",
             marks=pytest.mark.timeout(1_200),
         ),

@@ -9,14 +9,15 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: demo test lint types kernels unit prove bench notebooks site docs lock clean
+.PHONY: demo test lint types kernels fetched unit prove bench notebooks site docs lock clean
 
 demo: $(VENV)/runs
 	$(BIN)/stream-apple demo
 
-# What needs one core goes first, two at a time; then the tests have both.
-test: $(VENV)/ready
-	$(MAKE) --jobs 2 --no-print-directory lint types kernels
+# What needs one core goes first, two at a time: kernels are compiled while all that only tests need is installed. Then
+# the tests have both.
+test: $(VENV)/runs
+	$(MAKE) --jobs 2 --no-print-directory lint types kernels fetched
 	$(PYTEST)
 
 lint: $(VENV)/ready
@@ -27,11 +28,14 @@ types: $(VENV)/ready
 	$(BIN)/mypy
 
 # One process compiles the kernels, before tests need them: two would both do it, and write to one cache.
-kernels: $(VENV)/ready
+kernels: $(VENV)/runs
 	$(BIN)/stream-apple compile
+
+# What tests would wait for together.
+fetched: $(VENV)/ready
 	PYTHONPATH=tests $(BIN)/python -m deploy.proof.prepare
 
-unit: kernels
+unit: kernels fetched
 	$(PYTEST)
 
 # Builds the image and lets it learn, applies the manifests to a real API server, and records that it went well.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import structlog
 from confluent_kafka.admin import AdminClient
-from core.machine_code import compile_once
+from core.machine_code import Compiled, compile_all
 from hypothesis import settings
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
@@ -166,9 +166,9 @@ def log_events() -> Iterator[list[EventDict]]:
 
 
 @pytest.fixture(scope="session")
-def generic_kernels() -> Path:
-    """What the image's build stage has at /opt/kernels: compiled for one type of processor; not to be written to."""
-    return compile_once()
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """What `stream-apple compile` leaves, for this processor."""
+    return compile_all(tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,6 @@ def spare_the_collector() -> None:
     which takes 40 ms. Models, batches and messages need no collector: they are freed with their last reference.
     """
     gc.freeze()  # imports and kernels
-    gc.enable()
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)
 
 

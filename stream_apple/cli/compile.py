@@ -53,13 +53,13 @@ def command(target: str | None) -> None:
     from stream_apple.stream.model.warmup import warm_up
 
     started = time.monotonic()
+    warm_up_outer_maps()
     families = [{_PREFIX + name: value for name, value in each.items()} for each in (*_methods_and_losses(), *_FURTHER)]
     families.append(_MERGED)
     with click.progressbar(families, label="compiling", item_show_func=_named, file=sys.stderr) as shown:
         for chosen in shown:
             settings = settings_of(load(None, chosen))
             warm_up(settings, settings.decoder())
-    warm_up_outer_maps()
     say(f"all kernels are in the cache, after {time.monotonic() - started:.1f} s", err=True)
 
 

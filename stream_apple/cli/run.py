@@ -1,6 +1,5 @@
 """`stream-apple run`: runs the worker."""
 
-import gc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,15 +39,10 @@ def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None
 
     with Signals(end_at_once, log_request) as signals:
         opening = open_up(config)
-        # Objects that imports make are never garbage; collecting among them would take a tenth of a second in all.
-        gc.disable()
-        try:
-            # This imports numba, which takes about as long as the checks and the fencing that have just begun.
-            from stream_apple.app.worker import run
+        # This imports numba, which takes about as long as the checks and the fencing that have just begun.
+        from stream_apple.app.worker import run
 
-            return run(config, opening, signals)
-        finally:
-            gc.enable()
+        return run(config, opening, signals)
 
 
 def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:

@@ -2,12 +2,13 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from core.machine_code import TARGET, machine_code
+from core.machine_code import LEAST, Compiled, kernels_in
+from support.child_process import start_child
+from support.waiting import wait_until
 
 SETTINGS: tuple[dict[str, dict[str, object]], ...] = (
     {},
@@ -33,17 +34,35 @@ for sections in json.load(sys.stdin):
 """
 
 
-def test_a_worker_finds_its_kernels(generic_kernels: Path, tmp_path: Path) -> None:
+def test_a_worker_finds_its_kernels(compiled: Compiled) -> None:
     """Where models are merged, too: an image can't keep what is compiled in it."""
-    cache = tmp_path / TARGET
-    shutil.copytree(generic_kernels / TARGET, cache)
-    before = machine_code(cache).keys()
-    environ = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(cache),
-        "NUMBA_CPU_NAME": TARGET,
-        "NUMBA_CPU_FEATURES": "",
-    }
-    command = [sys.executable, "-c", _WARM_UP]
-    subprocess.run(command, env=environ, input=json.dumps(SETTINGS), text=True, check=True)
-    assert machine_code(cache).keys() - before == set()
+    done = subprocess.run(
+        [sys.executable, "-c", _WARM_UP],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(compiled.cache), "NUMBA_DEBUG_CACHE": "1"},
+        input=json.dumps(SETTINGS),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    needed = kernels_in(done.stdout)
+    assert needed
+    assert needed - compiled.kernels == set()
+
+
+def test_the_first_kernel_is_for_the_type_that_is_named(tmp_path: Path) -> None:
+    """And so for no more than the type has; all others come the same way."""
+    command = [sys.executable, "-m", "stream_apple", "compile", "--target", LEAST]
+    process = start_child(command, tmp_path / "log", {"NUMBA_CACHE_DIR": str(tmp_path)})
+    try:
+
+        def indexes() -> list[Path]:
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            return list(tmp_path.rglob("*.nbi"))
+
+        first = wait_until(indexes, "an index of compiled kernels")[0].read_bytes()
+    finally:
+        process.kill()
+        process.wait()
+    # With the type stands which features the code was compiled for.
+    assert LEAST.encode() in first
+    assert b"+sse" not in first

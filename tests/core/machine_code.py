@@ -1,48 +1,64 @@
-"""Kernels in a cache on disk: compiled for the least processor, once for all who need them; and what is in them."""
+"""Kernels in a cache on disk: which of them a process takes, what `compile` leaves there, and what is in them."""
 
-import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
-from support.required import fetch_once
+from numba.core.registry import cpu_target
 
-TARGET = "generic"  # what any machine that tests can run
+from stream_apple.core.jit import CACHE
+
 COMPILE_S = 900
-
-_ROOT = Path(__file__).resolve().parents[2]
-_KEPT = _ROOT / ".cache" / "kernels"
+LEAST = "generic"  # the processor that has no more than any machine that tests can run
 
 
-def compile_once() -> Path:
-    """A directory whose `generic` is a cache of every kernel, to be copied: kept while nothing of the product changes.
+class Compiled(NamedTuple):
+    """What is there after `stream-apple compile`.
 
-    Made anew for other sources, of whatever module, and another Numba, LLVM or Python; only the newest is kept.
+    directory  what the image's build stage has at /opt/kernels: a cache, named after this processor
+    kernels    those that the command has compiled, or found compiled
     """
-    digest = hashlib.sha256("\0".join((sys.version, version("numba"), version("llvmlite"))).encode())
-    for source in sorted((_ROOT / "stream_apple").rglob("*.py")):
-        digest.update(source.read_bytes())
-    return fetch_once(_KEPT / digest.hexdigest()[:16], _compile)
+
+    directory: Path
+    kernels: frozenset[str]
+
+    @property
+    def cache(self) -> Path:
+        """The cache itself."""
+        return self.directory / this_processor()["NUMBA_CPU_NAME"]
 
 
-def _compile(work: Path) -> Path:
+def this_processor() -> dict[str, str]:
+    """The variables that name to Numba what it finds by itself: the type of this processor, and its features."""
+    _, name, features = cpu_target.target_context.codegen().magic_tuple()
+    return {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
+
+
+def compile_all(directory: Path) -> Compiled:
+    """Let the command compile into an empty directory: what this machine has compiled before it only loads."""
+    found = Compiled(directory, frozenset())
+    if CACHE.is_dir():
+        shutil.copytree(CACHE, found.cache / CACHE.name)
     done = subprocess.run(
-        [sys.executable, "-m", "stream_apple", "compile", "--target", TARGET],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(work / "made" / TARGET), "NUMBA_DEBUG_CACHE": "1"},
+        [sys.executable, "-m", "stream_apple", "compile"],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(found.cache), "NUMBA_DEBUG_CACHE": "1"},
         capture_output=True,
         text=True,
         check=False,
         timeout=COMPILE_S,
     )
     assert done.returncode == 0, done.stderr
-    assert "data saved" in done.stdout
-    for older in _KEPT.iterdir():
-        if older != work:
-            shutil.rmtree(older)
-    return work / "made"
+    return found._replace(kernels=kernels_in(done.stdout))
+
+
+def kernels_in(told: str) -> frozenset[str]:
+    """The object files, below the cache, of which Numba has told that it has loaded or saved them."""
+    paths = re.findall(r"\[cache\] data (?:loaded from|saved to) '(.*)'", told)
+    return frozenset("/".join(Path(path).parts[-2:]) for path in paths)
 
 
 def machine_code(cache: Path) -> dict[str, bytes]:

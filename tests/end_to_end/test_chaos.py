@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from end_to_end.chaos_feed import BAD_SHARE, Flood
 from end_to_end.lockstep import adoptions_of, check_lockstep
 from end_to_end.supervisor import SESSION_S, Fate, Supervisor
-from support.command import run_command
+from support.command import call_command
 from support.kafka.broker import Broker
 from support.topics import FOREVER, LogEnds, create_worker_topics, named_topics, read_to_end
 from support.waiting import DEADLINE_S, wait_until
@@ -129,7 +129,7 @@ def finish(supervisor: Supervisor, watcher: Watcher, deadline_s: float) -> None:
 
 def verify(config: Path) -> dict[str, Any]:
     """The report of `stream-apple verify`, which finds no fault."""
-    done = run_command("verify", "--config", config, "--json")
+    done = call_command("verify", "--config", config, "--json")
     assert done.returncode == 0, f"verify ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     report: dict[str, Any] = json.loads(done.stdout)
     return report
@@ -217,7 +217,7 @@ def covered(plan: Plan, workers: list[WorkerProcess]) -> bool:
     "plan",
     [
         pytest.param(
-            Plan(8, 40_000, 1_500, 600, restored=4, replayed=4, epochs=15, snapshots=8),
+            Plan(8, 40_000, 400, 600, restored=4, replayed=4, epochs=15, snapshots=8),
             id="8 kills",
             marks=pytest.mark.timeout(1_200),
         ),

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import msgpack
-from support.command import run_command
+from support.command import call_command
 from support.topics import read_to_end
 from support.worker_config import write_config
 from support.worker_process import DEADLINE_S, WorkerProcess
@@ -44,7 +44,7 @@ def test_each_impression_is_learned_once_whoever_is_killed(kafka: str, tmp_path:
         serve={"host": "127.0.0.1", "port": 0},
     )
     config = load(path, {})
-    made = run_command("topics", "--config", path, "--partitions", str(PARTITIONS))
+    made = call_command("topics", "--config", path, "--partitions", str(PARTITIONS))
     assert made.returncode == 0, made.stderr
 
     with ExitStack() as stack:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka import Producer
-from support.command import call_command, run_command
+from support.command import call_command
 from support.local_http import metric
 from support.topics import TopicFactory, create_worker_topics, read_to_end
 from support.waiting import DEADLINE_S
@@ -103,7 +103,7 @@ def test_the_settings_that_a_user_would_guess(kafka: str, topic: TopicFactory, t
 
     file = tmp_path / "flights.jsonl"
     file.write_bytes(b"".join(value + b"\n" for value in values))
-    evaluated = run_command("evaluate", file, *SETTINGS)
+    evaluated = call_command("evaluate", file, *SETTINGS)
     assert evaluated.returncode == 0, evaluated.stderr
     facts = json.loads(evaluated.stdout)
     losses = np.array([each["loss"] for each in predictions], np.float64)

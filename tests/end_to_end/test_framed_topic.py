@@ -17,7 +17,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
-from support.command import run_command
+from support.command import call_command, run_command
 from support.local_http import metric
 from support.required import UnavailableError, unavailable
 from support.schema_registry import Registry, resolve_registry
@@ -223,7 +223,7 @@ def test_each_format_and_a_registry_that_is_down(
 
     file = tmp_path / "flights.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
-    evaluated = run_command("evaluate", file, *SETTINGS)
+    evaluated = call_command("evaluate", file, *SETTINGS)
     assert evaluated.returncode == 0, evaluated.stderr
     facts = json.loads(evaluated.stdout)
     predictions = [decode_prediction(each.value() or b"") for each in read_to_end(kafka, topics["predictions"], 2)[0]]

@@ -65,7 +65,7 @@ def stop_where_it_has_adopted(config: Config) -> None:
         loop.iterate()
         partition = owned.get(0)
         rounds = None if partition is None else partition.model.rounds
-        if rounds is not None and rounds.uncommitted:
+        if rounds is not None and rounds.passed:
             break
     loop.drain()  # as SIGTERM has it done
     broker.close()

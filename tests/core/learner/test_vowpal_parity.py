@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,12 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Batch:
 
 def real(shared: SharedFile, name: str) -> Batch:
     """A real set in a fixed random order, at most 6,000 rows."""
-    batch = read_batch([shared(f"data/{name}.svm.gz")], LIMITS)
+    return _some_of(shared(f"data/{name}.svm.gz"))
+
+
+@cache
+def _some_of(path: Path) -> Batch:
+    batch = read_batch([path], LIMITS)
     order = np.random.default_rng(1).permutation(len(batch.labels))
     return batch.select(order[:6_000])
 

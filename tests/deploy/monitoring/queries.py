@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,6 +83,7 @@ class Place(NamedTuple):
     expression: str
 
 
+@cache
 def rules() -> list[dict[str, Any]]:
     """All recording and alert rules, each file's in its order."""
     files = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in RULES]
@@ -124,6 +126,7 @@ def annotation_expressions() -> list[Place]:
     return [Place(f"annotation {note['name']!r}", note["target"]["expr"]) for note in notes]
 
 
+@cache
 def known_series() -> dict[str, set[str]]:
     """Names of the series that a worker or a replica exports and that the rules record, each with its labels."""
     known: dict[str, set[str]] = {}

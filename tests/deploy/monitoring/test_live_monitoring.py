@@ -23,7 +23,7 @@ from deploy.monitoring.queries import (
     selectors,
 )
 from support import waiting
-from support.command import run_command
+from support.command import call_command
 from support.kafka.background_producer import BackgroundProducer
 from support.kafka.broker import Broker
 from support.ports import free_ports
@@ -71,7 +71,7 @@ def watched(jars: Path, binaries: Binaries, tmp_path_factory: pytest.TempPathFac
             merge={"mode": "average", "patience": "1s", "max_hold": "10s"},
             http={"port": port},
         )
-        made = run_command("topics", "--config", config, "--partitions", str(PARTITIONS))
+        made = call_command("topics", "--config", config, "--partitions", str(PARTITIONS))
         assert made.returncode == 0, made.stdout + made.stderr
         feed = stack.enter_context(live_feed(broker.bootstrap, TOPIC, PARTITIONS))
         server = stack.enter_context(Server(binaries, directory / "prometheus", RULES, f"127.0.0.1:{port}", JOB))

@@ -1,6 +1,7 @@
 """The rules are valid, do what their unit tests say, and name only what workers export."""
 
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,14 @@ def promtool(binaries: Binaries, *arguments: object) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@cache
 def alerts_of(file: Path) -> list[dict[str, Any]]:
     """The alerts of one file."""
     groups = yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]
     return [rule for group in groups for rule in group["rules"] if "alert" in rule]
 
 
+@cache
 def unit_tests() -> list[dict[str, Any]]:
     """The alert_rule_test entries of all unit tests."""
     files = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in RULE_TESTS]

@@ -1,14 +1,27 @@
-"""Builds what takes longest before tests need it, if they will: a test that takes so long counts as one that hangs."""
+"""Fetches and builds, if tests will need it, what takes so long that a test that did it would seem to hang."""
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 from deploy.proof.apiserver import resolve_apiserver
 from deploy.proof.record import MANIFESTS, forced
+from support.kafka.broker import resolve_jars
 from support.required import UnavailableError
 
-if __name__ == "__main__" and (forced() or MANIFESTS.proven() is None):
-    try:
-        print(f"the API server of Kubernetes, built once: {resolve_apiserver()}")
-    except UnavailableError as error:
-        # The tests say what becomes of it.
-        print(error, file=sys.stderr)
+
+def wanted() -> dict[str, Callable[[], Path]]:
+    """What to say of each, and what makes it."""
+    needed: dict[str, Callable[[], Path]] = {"Kafka's jars": resolve_jars}
+    if forced() or MANIFESTS.proven() is None:
+        needed["the API server of Kubernetes, built once"] = resolve_apiserver
+    return needed
+
+
+if __name__ == "__main__":
+    for what, resolve in wanted().items():
+        try:
+            print(f"{what}: {resolve()}")
+        except UnavailableError as error:
+            # The tests say what becomes of it.
+            print(error, file=sys.stderr)

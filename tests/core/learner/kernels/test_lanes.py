@@ -1,14 +1,13 @@
 """Eight lookups at once, lane by lane against whole numbers of Python's own."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from core.machine_code import TARGET, counts_references, machine_code
+from core.machine_code import LEAST, counts_references, machine_code
 from numpy.typing import NDArray
 from support.from_python import from_python
 
@@ -158,10 +157,10 @@ def digests() -> str:
     return learned()
 
 
-def learned(**environment: str) -> str:
-    """The digests of another process."""
+def learned(first: str = "", **environment: str) -> str:
+    """The digests of another process, which does something else first."""
     done = subprocess.run(
-        [sys.executable, "-c", "from core.learner.learned_digests import show; show()"],
+        [sys.executable, "-c", f"{first}\nfrom core.learner.learned_digests import show\nshow()"],
         env={**os.environ, "PYTHONPATH": str(TESTS), **environment},
         cwd=TESTS.parent,
         capture_output=True,
@@ -182,10 +181,16 @@ def learned_by(processor: str, cache: Path) -> str:
     return found
 
 
-def test_the_least_processor_learns_the_same_bits(digests: str, generic_kernels: Path, tmp_path: Path) -> None:
-    """With what all have: on x86-64 SSE2, and neither gathers nor masks."""
-    cache = Path(shutil.copytree(generic_kernels / TARGET, tmp_path / "cache"))
-    assert learned_by(TARGET, cache) == digests
+def test_the_least_processor_learns_the_same_bits(digests: str, tmp_path: Path) -> None:
+    """With what all have: on x86-64 SSE2, and neither gathers nor masks.
+
+    What is compiled by who aims at a type is found by who is told of it, as in the image.
+    """
+    aim = f"from stream_apple.core.jit import aim_at\naim_at({LEAST!r})"
+    assert learned(aim, NUMBA_CACHE_DIR=str(tmp_path)) == digests
+    aimed = machine_code(tmp_path).keys()
+    assert learned_by(LEAST, tmp_path) == digests
+    assert machine_code(tmp_path).keys() == aimed
 
 
 @pytest.mark.long

@@ -34,8 +34,8 @@ _SOURCES = Path(__file__).parent
 def _cache_directory() -> Path:
     """Return the directory of compiled code, which is named by a digest over the sources.
 
-    It is in NUMBA_CACHE_DIR if that is set, else beside the sources if they are writable, else in the user's cache if
-    the user has a home.
+    It is in NUMBA_CACHE_DIR if that is set, else beside the sources if they are writable, else in the user's cache, and
+    if that can't be written either, beside the sources, where somebody may have compiled all beforehand.
     """
     digest = hashlib.sha256()
     for source in sorted(_SOURCES.rglob("*.py")):
@@ -44,10 +44,15 @@ def _cache_directory() -> Path:
     if chosen:
         parent = Path(chosen)
     else:
-        parent = Path(str(user_cache_dir("stream_apple")))  # begins with "~" where nobody knows the user's home
-        if os.access(_SOURCES, os.W_OK) or not parent.is_absolute():
-            parent = _SOURCES / "__pycache__"
+        own = Path(str(user_cache_dir("stream_apple")))  # begins with "~" where nobody knows the user's home
+        takes_own = not os.access(_SOURCES, os.W_OK) and own.is_absolute() and _is_writable(own)
+        parent = own if takes_own else _SOURCES / "__pycache__"
     return parent / f"kernels-{digest.hexdigest()[:16]}"
+
+
+def _is_writable(path: Path) -> bool:
+    """Return whether this user may write in the directory, or make it."""
+    return os.access(next(each for each in (path, *path.parents) if each.exists()), os.W_OK)
 
 
 def aim_at(target: str) -> None:
@@ -114,7 +119,8 @@ class _Locator:
     def from_function(cls, function: Callable[..., object], source: str) -> "_Locator | None":
         """Return the locator of a function; None if its source is in no file, so that Numba asks its own locators.
 
-        ConfigurationError if nothing can be kept: Numba's own locators would use machine code that may be stale.
+        From a folder that can only be read, code is used, and none is kept. ConfigurationError if there is no folder
+        and none can be made: Numba's own locators would use machine code that may be stale.
         """
         if not Path(source).exists():
             return None
@@ -122,6 +128,8 @@ class _Locator:
         try:
             found.ensure_cache_path()
         except OSError as error:
+            if found._path.is_dir():
+                return found
             raise ConfigurationError(
                 f"expected a directory where this user may keep compiled kernels, found {CACHE}: {error.strerror}; let "
                 f"NUMBA_CACHE_DIR name one"

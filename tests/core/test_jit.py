@@ -162,11 +162,12 @@ def add(one, other):
 """
 
 
-def _with_cache(cache: Path, source: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Run the source as a module of its own in a process that keeps kernels in `cache`."""
+def _with_cache(cache: Path, source: str, folder: Path, setup: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run the source behind a kernel, in a process that keeps kernels in `cache`, and in which `setup` runs first."""
     (folder / "kernels_of_a_test.py").write_text(_LEARNING + source)
+    (folder / "setup_of_a_test.py").write_text(setup)
     return subprocess.run(
-        [sys.executable, "-c", "import kernels_of_a_test"],
+        [sys.executable, "-c", "import setup_of_a_test, kernels_of_a_test"],
         env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(cache)},
         capture_output=True,
         text=True,
@@ -207,6 +208,31 @@ def test_what_can_not_be_kept_is_used_all_the_same(tmp_path: Path) -> None:
     last = done.stderr.splitlines()[-1]
     assert "ConfigurationError: expected room for compiled kernels in" in last, done.stderr
     assert last.endswith("found: No space left on device")
+
+
+def test_a_cache_that_can_only_be_read_is_used(tmp_path: Path) -> None:
+    """As in an image whose kernels were compiled when it was built: nothing is compiled that is there."""
+    use = (
+        "from numba.core.compiler import CompilerBase\n"
+        "compiled, compile_extra = [], CompilerBase.compile_extra\n"
+        "def noting(self, function):\n"
+        "    compiled.append(function)\n"
+        "    return compile_extra(self, function)\n"
+        "CompilerBase.compile_extra = noting\n"
+        "import setup_of_a_test\n"
+        "print(add(1, 2), len(compiled), setup_of_a_test.THEN and add(1.5, 2), bool(jit._Cache.failures))\n"
+    )
+    unwritable = (
+        "import errno, tempfile\n"
+        "def refuse(**_):\n"
+        "    raise OSError(errno.EROFS, 'Read-only file system')\n"
+        "tempfile.TemporaryFile = refuse\n"
+    )
+    said = [
+        _with_cache(tmp_path / "cache", use, tmp_path, f"{setup}THEN = {then}\n").stdout
+        for setup, then in (("", False), (unwritable, False), (unwritable, True))
+    ]
+    assert said == ["3 1 False False\n", "3 0 False False\n", "3 0 3.5 True\n"]
 
 
 def test_who_has_no_home_keeps_kernels_in_no_folder_called_tilde(tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def _refusal(config: Config, number: int, evidence: _Evidence) -> str:
     return (
         f"expected an offset of {join.impressions}-{number} that it has committed, or impressions that nobody has "
         f"joined into {examples} yet, found no offset, and a heartbeat at {join.outcomes}-{number}@{offset} of group "
-        f"{group}, {known}: each impression would become an example a second time. Set {back}topics.examples to a new topic, "
-        f"with a new worker.group"
+        f"{group}, {known}: each impression would become an example a second time. Set {back}topics.examples to a "
+        f"new topic, with a new worker.group"
     )
 
 

@@ -89,16 +89,17 @@ $(VENV)/ready: $(VENV)/runs requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	touch $@
 
+# With one version of each package for as many versions of Python as possible, the suite means the same on all of them.
 lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet uv
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --extra serve --extra library --extra river --extra notebook --extra site --universal \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --extra serve --extra library --extra river --extra notebook --extra site --universal --fork-strategy fewest \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--quiet --upgrade --output-file requirements.lock
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --extra serve --universal --python-version 3.11 --generate-hashes \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --extra serve --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --quiet --constraint requirements.lock \
 		--output-file docker/requirements.lock
-	$(VENV)-lock/bin/uv pip compile docker/build.in --universal --python-version 3.11 --generate-hashes \
+	$(VENV)-lock/bin/uv pip compile docker/build.in --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --quiet --output-file docker/build.lock
 
 clean:

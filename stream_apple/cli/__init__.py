@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from stream_apple.cli.standard_streams import stand_in_for_closed
+from stream_apple.cli.standard_streams import spell_what_can_not_be_encoded, stand_in_for_closed
 from stream_apple.errors import ConfigurationError, StreamAppleError
 from stream_apple.nearest_names import nearest_names
 from stream_apple.signals import noting_interrupts
@@ -72,6 +72,7 @@ class _Commands(click.Group):
 
     def main(self, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401  click's signature
         stand_in_for_closed()
+        spell_what_can_not_be_encoded()
         with noting_interrupts() as interrupted:
             try:
                 return super().main(*arguments, **settings)

@@ -3,6 +3,7 @@
 import ast
 import json
 import logging
+import os
 import subprocess
 import sys
 from io import StringIO
@@ -198,6 +199,29 @@ def test_a_full_disk_ends_a_command_with_words(tmp_path: Path, arguments: list[s
     found = "standard output: expected one that can be written, found: No space left on device"
     assert told.stderr.splitlines()[-1] == f"stream-apple: {found}"
     assert told.returncode == silent.returncode == 78
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("ascii", b"caf\\xe9 \\u2248"), ("latin-1", b"caf\xe9 \\u2248")])
+def test_an_encoding_that_lacks_characters_ends_no_command(encoding: str, shown: bytes) -> None:
+    """As on a terminal of another age, or where a script has set PYTHONIOENCODING: lines and tables spell them."""
+    script = (
+        "import click\n"
+        "from stream_apple.cli import check, main, output\n"
+        "def saying():\n"
+        "    output.say('caf\\xe9 \\u2248')\n"
+        "    output.table_console().print('caf\\xe9 \\u2248')\n"
+        "    output.say('caf\\xe9 \\u2248', err=True)\n"
+        "check.command = click.command()(saying)\n"
+        "main(['check'])\n"
+    )
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    line, table = done.stdout.splitlines()
+    assert table == shown
+    # click takes ASCII for a mistake of the environment's, and writes UTF-8.
+    assert line == done.stderr.strip() == ("caf\xe9 \u2248".encode() if encoding == "ascii" else shown)
 
 
 def test_nobody_goes_around_it() -> None:

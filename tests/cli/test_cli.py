@@ -81,8 +81,7 @@ def test_a_library_may_make_another_exception_of_ctrl_c(*, ignored: bool) -> Non
         "        raise ValueError\n"
         "    except BaseException as error:\n"
         "        raise RuntimeError('a schema can not be built') from error\n"
-        f"if {ignored}:\n"
-        "    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        f"signal.signal(signal.SIGINT, signal.SIG_IGN if {ignored} else signal.default_int_handler)\n"
         "importlib.import_module = wrapping\n"
         "cli.main(['check'])\n"
     )

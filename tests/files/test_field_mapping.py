@@ -81,7 +81,7 @@ LABEL = "a finite number as label (1 for yes, 0 for no; classes are 0, 1, 2 ... 
     [
         ("{", "a JSON object, found Expecting property name enclosed in double quotes at column 2"),
         ('{"features": {}} x', "a JSON object, found Extra data at column 18"),
-        ("[" * 100_000, "a JSON object, found one nested too deeply"),
+        ("[" * 100_000, "maps and lists nested at most 64 deep, found more"),
         ("[1]", "a map with label, weight, id and features, found [1]"),
         (
             '{"label": 1}',

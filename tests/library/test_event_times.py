@@ -67,7 +67,7 @@ def test_times_are_needed_where_epochs_are_spans_of_time() -> None:
         AppleClassifier(**CHOSEN).learn_many(frame, labels, times=times[:3])
     with pytest.raises(ValueError, match="time: expected none"):
         AppleClassifier().learn_one({"a": 1.0}, True, time=times[0])  # noqa: FBT003
-    for no_time in (True, "noon", float("nan"), 1e30, 1.7e12, pd.NaT, np.datetime64("NaT")):
+    for no_time in (True, "noon", float("nan"), 1e30, 1.7e12, pd.NaT, np.datetime64("NaT", "s")):
         with pytest.raises(ValueError, match="time: expected"):
             AppleClassifier(**CHOSEN).learn_one({"a": 1.0}, True, time=no_time)  # type: ignore[arg-type]  # noqa: FBT003
     for no_span in (5, "soon", "", timedelta(0), "0s"):

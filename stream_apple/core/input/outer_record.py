@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgpack
@@ -105,10 +105,7 @@ class OuterRecords:
         return OuterRecord(value, key_of_id(name), self._mapper.has_label(fields), names, mapping), time_ms
 
     def _unframed(self, fields: Mapping[str, Any]) -> bytes:
-        try:
-            return _msgpack(self._plain(fields, ""))
-        except RecursionError:
-            return _refuse_deep()
+        return _msgpack(self._plain(fields, ""))
 
     def _plain(self, value: Any, path: str) -> object:  # noqa: ANN401  what parsers give
         """Return a value in types that msgpack has, of which the mapping makes the same features."""
@@ -164,15 +161,8 @@ def _json(fields: Mapping[str, object]) -> bytes:
 
 
 def _msgpack(fields: object) -> bytes:
-    try:
-        packed: bytes = msgpack.packb(fields, datetime=True)
-    except ValueError:
-        return _refuse_deep()
+    packed: bytes = msgpack.packb(fields, datetime=True)
     return packed
-
-
-def _refuse_deep() -> NoReturn:
-    raise RefusedError(Reason.TOO_DEEP, "fields that msgpack can hold", "some nested too deeply")
 
 
 def _added_to_msgpack(value: bytes, added: Mapping[str, object]) -> bytes:

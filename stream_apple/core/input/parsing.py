@@ -17,6 +17,12 @@ from stream_apple.core.input.spelling import MOST_PARTS, ParseError, check_parts
 
 AS_DATETIME = 3
 """With timestamp=3 msgpack reads a timestamp as an aware datetime."""
+MOST_NESTED = 64
+"""How deep maps and lists may be nested, the record included, also where no feature is made of them.
+
+Without a bound it would be the interpreter's version, and how deep its stack is just then, that decide which record is
+refused.
+"""
 
 
 class RefusedError(ParseError):
@@ -47,10 +53,14 @@ def repeated(names: Iterable[Any]) -> Any:  # noqa: ANN401  keys of msgpack have
 
 
 class Parts:
-    """Makes the maps and lists of a message, and bounds their number: an empty list takes 60 times its one byte."""
+    """Makes the maps and lists of a message, and bounds their number: an empty list takes 60 times its one byte.
+
+    holders  how many maps and lists there are
+    count    how many parts: these, and all keys and values in them
+    """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.holders = self.count = 0
 
     def map(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
         """Return a map of the pairs, as `unique` does; ParseError if the message has too many parts."""
@@ -63,6 +73,7 @@ class Parts:
         return items
 
     def _add(self, parts: int) -> None:
+        self.holders += 1
         self.count += parts + 1
         if self.count > MOST_PARTS:
             refuse_too_many_parts("values", self.count)
@@ -70,6 +81,25 @@ class Parts:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise RefusedError(Reason.MALFORMED, "finite numbers", name)
+
+
+def check_nesting(found: object) -> None:
+    """Raise RefusedError for maps and lists that are nested more than MOST_NESTED deep."""
+    level: list[Any] = [found] if isinstance(found, dict | list | tuple) else []
+    for _ in range(MOST_NESTED):
+        level = [
+            each
+            for holder in level
+            for each in (holder.values() if isinstance(holder, dict) else holder)
+            if isinstance(each, dict | list | tuple)
+        ]
+        if not level:
+            return
+    _refuse_deep()
+
+
+def _refuse_deep() -> NoReturn:
+    raise RefusedError(Reason.TOO_DEEP, f"maps and lists nested at most {MOST_NESTED} deep", "more")
 
 
 _JSON = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_refuse_constant)
@@ -83,9 +113,11 @@ def parsed_json(text: str) -> object:
     except json.JSONDecodeError as error:
         raise RefusedError(Reason.MALFORMED, "a JSON object", f"{error.msg} at column {error.colno}") from None
     except RecursionError:
-        raise RefusedError(Reason.TOO_DEEP, "a JSON object", "one nested too deeply") from None
+        _refuse_deep()
     except ValueError:
         raise RefusedError(Reason.MALFORMED, "finite numbers", "an integer of thousands of digits") from None
+    if text.count("{") + text.count("[") > MOST_NESTED:
+        check_nesting(found)
     if "\\u" in text:
         _refuse_lone_surrogates(found)
     return found
@@ -118,23 +150,28 @@ def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
     """
     schema = schema_of(value)
     if schema is not None and schemas is not None:
-        return schemas.parsed(schema, value[FRAME_BYTES:])
+        found = schemas.parsed(schema, value[FRAME_BYTES:])
+        check_nesting(found)
+        return found
     if schema is not None:
-        found = f"a record framed by schema {schema} of a registry (registry.url names it)"
-        raise RefusedError(Reason.MALFORMED, "a msgpack map or a JSON object", found)
+        framed = f"a record framed by schema {schema} of a registry (registry.url names it)"
+        raise RefusedError(Reason.MALFORMED, "a msgpack map or a JSON object", framed)
     if is_json(value):
         return parsed_json_bytes(value)
     parts = Parts()
     try:
-        return msgpack.unpackb(
+        found = msgpack.unpackb(
             value, object_pairs_hook=parts.map, list_hook=parts.list, timestamp=AS_DATETIME, strict_map_key=False
         )
     except ParseError:
         raise
     except msgpack.StackError:
-        raise RefusedError(Reason.TOO_DEEP, "a msgpack map", "one nested too deeply") from None
+        _refuse_deep()
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
         raise RefusedError(Reason.MALFORMED, "a msgpack map or a JSON object", _instead(value, error)) from None
+    if parts.holders > MOST_NESTED:
+        check_nesting(found)
+    return found
 
 
 def _instead(value: bytes, error: Exception) -> str:

@@ -15,7 +15,7 @@ from stream_apple.core.codec.outer_map import LabelAndWeight
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.outer_record import OuterRecord, OuterRecords, spelling_of
-from stream_apple.core.input.parsing import RefusedError, parsed_record
+from stream_apple.core.input.parsing import MOST_NESTED, RefusedError, parsed_record
 from stream_apple.core.input.record_mapper import Mapped, RecordMapper
 
 MAPPING = InputMapping(
@@ -166,15 +166,22 @@ def test_a_frame_that_becomes_too_large() -> None:
     assert caught.value.reason is Reason.RECORD_TOO_LARGE
 
 
-def test_fields_nested_too_deeply() -> None:
-    """No stack overflows."""
-    deep: Any = 1
-    for _ in range(700):
-        deep = {"x": deep}
-    for depth in (deep, {"x": deep}):
-        with pytest.raises(RefusedError) as caught:
-            opened(FRAME + b"payload", content={"request": 1, "x": depth})
-        assert caught.value.reason is Reason.TOO_DEEP
+@pytest.mark.parametrize("inner", [1, {}, [], [1, [], {"x": 2}]])
+@pytest.mark.parametrize("in_list", [False, True])
+def test_fields_nested_too_deeply(inner: Any, *, in_list: bool) -> None:
+    """One bound in every form, whatever the interpreter's stack would bear; and no stack overflows."""
+    within = 0 if inner == 1 else 1 + any(isinstance(each, list) for each in inner)
+    for depth, fits in ((MOST_NESTED, True), (MOST_NESTED + 1, False), (700, False)):
+        deep: Any = inner
+        for _ in range(depth - 1 - within):
+            deep = [deep] if in_list else {"x": deep}
+        for value, content in forms_of({"request": 1, "x": deep}):
+            if fits:
+                opened(value, content=content).labelled(LabelAndWeight(1))
+                continue
+            with pytest.raises(RefusedError, match="nested at most 64 deep") as caught:
+                opened(value, content=content)
+            assert caught.value.reason is Reason.TOO_DEEP
 
 
 def test_labels_by_their_map() -> None:

@@ -192,6 +192,7 @@ ALLOWED: dict[str, set[str]] = {
         "comparing",
         "config",
         "monitoring",
+        "nearest_names",
         "monitoring.comparison_metrics",
         "monitoring.serving_metrics",
         "stream.loop.watchers",

@@ -106,7 +106,10 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
         numbers = logs.chosen(partitions)
         store = SnapshotStore(logs, provenance, onlooker_factory(config))
         decoder = settings_of(config).decoder()
-        newest = None if provenance.merging is None else newest_merge(logs, provenance)
+        try:
+            newest = None if provenance.merging is None else newest_merge(logs, provenance)
+        except OtherSettingsError as error:
+            raise _of_other_settings(config, store, 0, error) from error
         found = False
         for number, committed in sorted(logs.committed(numbers).items()):
             if committed is None:

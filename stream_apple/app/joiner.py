@@ -8,6 +8,7 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, check_properties, with_room
 from stream_apple.adapters.kafka.preflight.before_fencing import check_uncompacted
+from stream_apple.adapters.kafka.preflight.joined_before import refuse_joined_before
 from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
 from stream_apple.app.service import run_until_stopped
@@ -46,6 +47,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
         health.compiled()
         cluster = Cluster(config.kafka, _ANSWER_S)
         check_uncompacted(cluster, [config.join.impressions, config.join.outcomes])
+        refuse_joined_before(config, cluster)
         identity.hold(config, str(cluster.id))
         who = Identity(worker.group, worker.id, worker.transactional_id)
         kafka = KafkaBroker(with_room(config.kafka, largest), who, rule.impressions, reader_ahead_kib=_AHEAD_KIB)
@@ -60,6 +62,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
                 worker.fetch_records,
                 CommitSettings(worker.commit_records, worker.commit_interval / 1000),
                 worker.accepted_gaps,
+                worker.group,
             ),
             JoinWatchers(metrics, health),
             schemas=schemas,

@@ -2,7 +2,8 @@
 
 A model's fingerprint is a digest over its settings: it shows that they differ, but not how. The snapshot says which
 options the learner had. For the other settings, combinations are tried until the fingerprint matches: with the default
-in place of the configured value, and for the length of an epoch with the length that the model's clock suggests.
+in place of the configured value, and for the length of an epoch with the length that the model's clock suggests. Of
+[input], one setting at a time is tried, or none of them at all.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,12 +13,19 @@ from typing import Any, NamedTuple
 from stream_apple.config import Config, EpochSettings, LearnerSettings, LimitSettings
 from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, format_duration
 from stream_apple.core.event_time import EpochClock
+from stream_apple.core.input.input_mapping import OWN_MESSAGE
 from stream_apple.stream.positions.lineage import STARTED_FROM, Lineage, Provenance
 from stream_apple.stream.snapshots.blocks import unpacked
 from stream_apple.stream.snapshots.codec import StoredManifest
 
 _Settings = dict[str, Any]
 _FEATURES = "max_features_per_example"
+_INPUT, _REGISTRY = "input", "registry"
+"""A section of a model's settings, and its entry that says that a schema registry is asked."""
+
+
+_SHOWN = {STARTED_FROM: "worker.from_model", f"{_INPUT}.{_REGISTRY}": "registry.url"}
+"""What is called otherwise among a model's settings -> its name in the configuration."""
 
 
 class _Difference(NamedTuple):
@@ -61,17 +69,23 @@ def differing_settings(config: Config, partition: int, stored: Lineage, manifest
     if features != config.limits.max_features_per_example:
         found.append(_Difference(f"limits.{_FEATURES}", features, config.limits.max_features_per_example))
     for others in _others(config, provenance, manifest):
-        settings: _Settings = {**provenance.settings, "learner": learner.identity()}
+        settings: _Settings = {_INPUT: {}, **provenance.settings, "learner": learner.identity()}
         settings["limits"] = settings["limits"] | {_FEATURES: features}
-        for name, value, _ in others:
-            section, _, key = name.partition(".")
-            settings[section] = settings[section] | {key: value} if key else value
-        settings = {name: value for name, value in settings.items() if value is not None}
+        for difference in others:
+            section, _, key = difference.name.partition(".")
+            if section == _INPUT:
+                settings[section] = _input_made_with(settings[section], difference)
+            else:
+                settings[section] = settings[section] | {key: difference.stored} if key else difference.stored
+        settings = {name: value for name, value in settings.items() if value not in (None, {})}
         made = provenance._replace(settings=settings).lineage(partition, stored.start, stored.gaps, stored.skips)
         if made.model == stored.model:
-            shown = [each._replace(name="worker.from_model") if each.name == STARTED_FROM else each for each in others]
+            shown = [each._replace(name=_SHOWN.get(each.name, each.name)) for each in others]
             return ", ".join(map(str, [*found, *shown]))
-    rest = "settings of [epochs] or [limits], or worker.from_model, that its snapshot does not tell"
+    rest = (
+        "settings of [epochs], [limits], [input], [registry] or [output], or worker.from_model, that its snapshot does "
+        "not tell"
+    )
     return ", ".join([*map(str, found), rest])
 
 
@@ -90,11 +104,28 @@ def _others(config: Config, provenance: Provenance, manifest: StoredManifest) ->
     if STARTED_FROM in provenance.settings:
         here = config.worker.from_model
         choices.append([_Difference(STARTED_FROM, here, here), _Difference(STARTED_FROM, None, here)])
+    mapped = provenance.settings.get(_INPUT, {})
+    names = [name for name in mapped if name != _REGISTRY]
+    alone = [_Difference(f"{_INPUT}.{name}", getattr(OWN_MESSAGE, name), mapped[name]) for name in names]
+    configured = {name: mapped[name] for name in names}
+    whole = [_Difference(_INPUT, None, configured)] if len(names) > 1 else []
+    choices.append([_Difference(_INPUT, configured, configured), *alone, *whole])
+    has, other = ("set", None) if mapped.get(_REGISTRY) else (None, "set")
+    choices.append([_Difference(f"{_INPUT}.{_REGISTRY}", has, has), _Difference(f"{_INPUT}.{_REGISTRY}", other, has)])
     if "output" in provenance.settings:
         here = provenance.settings["output"]
         choices.append([_Difference("output", here, here), _Difference("output", None, here)])
     ways = [[each for each in way if each.stored != each.configured] for way in product(*choices)]
     yield from sorted(ways, key=len)
+
+
+def _input_made_with(configured: Mapping[str, Any], difference: _Difference) -> _Settings:
+    """Return the section [input] of a model's settings, which has no defaults, with this difference."""
+    key = difference.name.removeprefix(f"{_INPUT}.")
+    if key == _REGISTRY and difference.stored:
+        return {**configured, _REGISTRY: True}
+    gone = {name for name in configured if name != _REGISTRY} if key == _INPUT else {key}
+    return {name: value for name, value in configured.items() if name not in gone}
 
 
 def _lengths(manifest: StoredManifest) -> Mapping[str, list[int]]:

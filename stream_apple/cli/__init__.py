@@ -7,6 +7,7 @@ Only commands that need kernels or a Kafka client import them, as `--help` and a
 Errors that a user can act on end here as one message on stderr and an exit code.
 """
 
+import errno
 import gc
 import importlib
 import os
@@ -17,8 +18,8 @@ from typing import Any, NoReturn
 
 import click
 
-from stream_apple.cli.standard_streams import stand_in_for_closed
-from stream_apple.errors import StreamAppleError
+from stream_apple.cli.standard_streams import spell_what_can_not_be_encoded, stand_in_for_closed
+from stream_apple.errors import ConfigurationError, StreamAppleError
 from stream_apple.nearest_names import nearest_names
 from stream_apple.signals import noting_interrupts
 
@@ -77,12 +78,15 @@ class _Commands(click.Group):
 
     def main(self, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401  click's signature
         stand_in_for_closed()
+        spell_what_can_not_be_encoded()
         with _collecting_seldom(), noting_interrupts() as interrupted:
             try:
                 return super().main(*arguments, **settings)
-            except Exception:
+            except Exception as error:
                 if interrupted():
                     leave(INTERRUPTED)
+                if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+                    _leave_full_output(error)  # of a help page or a version, which click prints itself
                 raise
 
     def invoke(self, ctx: click.Context) -> object:
@@ -107,6 +111,14 @@ def _collecting_seldom() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def _leave_full_output(error: OSError) -> NoReturn:
+    """Say that standard output is on a full disk, and end the process without trying again what it still holds."""
+    from stream_apple.cli.output import say
+
+    say(f"stream-apple: standard output: expected one that can be written, found: {error.strerror}", err=True)
+    os._exit(ConfigurationError.exit_code)
 
 
 def leave(code: int) -> NoReturn:

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from stream_apple.cli.output import say
 from stream_apple.config.duration import format_duration, longer_epoch
+from stream_apple.config.learner_settings import named_namespaces
 from stream_apple.core.batch import space_key
-from stream_apple.core.learner.options import BY_KEY, Options
+from stream_apple.core.learner.options import Options
 from stream_apple.files import TimeLike
 
 
@@ -29,13 +30,9 @@ def tell_of_absent_namespaces(options: Options, spaces: NDArray[np.uint64]) -> N
     spaces  the keys of the features' namespaces, as in `Batch`
     """
     there = set(np.unique(spaces).tolist())
-    wanted = {
-        "--personalise": [options.personalise] if options.personalise != BY_KEY else [],
-        "--ngrams": [name for name, size in options.ngrams_of_namespaces()[0].items() if size > 1],
-        "--discretise-namespaces": options.namespaces_to_discretise,
-    }
-    for option, name in ((option, name) for option, names in wanted.items() for name in names):
-        if name and space_key(name) not in there:
+    for setting, name in named_namespaces(options):
+        option = f"--{setting.replace('_', '-')}"
+        if space_key(name) not in there:
             users = ", and --personalise key --key-field FIELD takes users from a field"
             say(
                 f"stream-apple: no example has a feature in the namespace {name!r}, so {option} has no effect there: "

@@ -1,18 +1,20 @@
 """`stream-apple check`: checks the configuration against the live cluster."""
 
 import sys
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 import click
 
+from stream_apple.adapters.kafka.admin import Finding
 from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
 from stream_apple.app.identity import first_name
 from stream_apple.app.starting_model import check_starting_model
 from stream_apple.app.topic_owner import check_output_topics
 from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
 from stream_apple.cli.output import say
-from stream_apple.config import conceal, load
+from stream_apple.config import Config, conceal, load
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.learning.threads import usable_cores
 
@@ -32,9 +34,19 @@ def command(path: Path | None, from_model: Path | None) -> None:
         config = config.model_copy(update={"worker": config.worker.named(first_name())})
     faults = 0
     cluster = check_cluster(config, usable_cores())
-    for finding in chain(check_starting_model(config), cluster, check_output_topics(config)):
+    findings = chain(check_starting_model(config), cluster, check_output_topics(config), _of_records(config))
+    for finding in findings:
         verdict = click.style(f"{finding.verdict:5}", fg=_COLOURS[finding.verdict])
         say(f"  {finding.subject}: {conceal(finding.text)}", styled=verdict)
         faults += finding.verdict == "fault"
+        if finding.subject == "cluster" and faults:
+            break  # the others would wait for the same brokers
     if faults:
         sys.exit(ConfigurationError.exit_code)
+
+
+def _of_records(config: Config) -> Iterator[Finding]:
+    """Yield the findings of `check_records`, whose imports take longer than all checks before it."""
+    from stream_apple.app.record_check import check_records
+
+    yield from check_records(config)

@@ -43,7 +43,7 @@ def command(target: str | None) -> None:
     processor. A worker uses those of a target if NUMBA_CPU_NAME names the target and NUMBA_CPU_FEATURES is set to
     nothing; on an older processor the worker would be killed by an unknown instruction.
     """
-    from stream_apple.core.jit import aim_at
+    from stream_apple.core.jit import aim_at, check_kept
 
     if target is not None:
         aim_at(target)
@@ -60,6 +60,7 @@ def command(target: str | None) -> None:
         for chosen in shown:
             settings = settings_of(load(None, chosen))
             warm_up(settings, settings.decoder())
+    check_kept()
     say(f"all kernels are in the cache, after {time.monotonic() - started:.1f} s", err=True)
 
 

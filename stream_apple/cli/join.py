@@ -7,6 +7,7 @@ import click
 from stream_apple import logs
 from stream_apple.cli.service import end_at_once, exit_with, log_request, service_options
 from stream_apple.config import HttpSettings, conceal, load
+from stream_apple.errors import ConfigurationError
 
 
 @click.command()
@@ -28,6 +29,10 @@ def _work(path: Path | None, log_format: logs.LogFormat) -> int:
     from stream_apple.signals import Signals
 
     config = load(path)
+    try:
+        config.check_join()
+    except ValueError as error:
+        raise ConfigurationError(f"the configuration has a fault: {error}") from None
     config = named(config.model_copy(update={"worker": config.worker.of_group(config.join.group)}))
     logs.configure(
         log_format, {"group": config.worker.group, "worker": config.worker.id}, conceal, _sentences(config.http)

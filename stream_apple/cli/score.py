@@ -1,7 +1,9 @@
 """`stream-apple score`: scores instances by a model as it was at any offset."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -9,8 +11,8 @@ from stream_apple.cli.options.extra import needs_extra
 from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
 from stream_apple.cli.output import say
 from stream_apple.config import load
-from stream_apple.errors import InputFileError
-from stream_apple.files.input_stream import numbered_lines, opened
+from stream_apple.files.input_stream import numbered_lines
+from stream_apple.files.reading import file_label, readable_file
 
 
 @click.command()
@@ -45,10 +47,11 @@ def command(file: Path, path: Path | None, as_of: str, from_model: Path | None) 
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--as-of") from error
     config = started_from_model(load(path), from_model)
-    name = str(file)
-    try:
-        with opened(file) as stream:
-            for facts in scored(config, moment, numbered_lines(stream, name), name):
-                say(json.dumps(facts))
-    except OSError as error:
-        raise InputFileError(f"{name}: expected a file that can be read, found: {error}") from error
+
+    def answers() -> Iterator[dict[str, Any]]:
+        name = file_label(file)
+        with readable_file(file) as stream:
+            yield from scored(config, moment, numbered_lines(stream, name), name)
+
+    for facts in answers():
+        say(json.dumps(facts))

@@ -1,9 +1,12 @@
-"""Standard streams that whoever started the process has closed: their numbers are taken before anything else gets them.
+"""Standard streams as whoever started the process has left them: closed, or with an encoding that lacks characters.
+
+The numbers of closed ones are taken before anything else gets them.
 
 A system gives the lowest free number to whatever is opened next. Without this, a socket of Kafka's client or a model
 file would become number 2, and what a C library writes to standard error would go into it.
 """
 
+import io
 import os
 import sys
 
@@ -21,6 +24,13 @@ def stand_in_for_closed() -> None:
             if getattr(sys, name) is None:
                 stream = open(opened, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115
                 setattr(sys, name, stream)
+
+
+def spell_what_can_not_be_encoded() -> None:
+    """Have characters that the encoding of an output lacks, such as those of bars in ASCII, written as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _is_closed(number: int) -> bool:

@@ -1,11 +1,12 @@
 """The section `learner`, which is made of the declarations of a learner's options."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from stream_apple.config.section import Boolean, Integer, Number, Section
-from stream_apple.core.learner.options import DECLARED, Declaration, IntegerBounds, Options
+from stream_apple.core.learner.options import BY_KEY, DECLARED, Declaration, IntegerBounds, Options
 
 _FROM_TEXT = {int: Integer, float: Number, bool: Boolean}
 _SETTINGS = {name: each for name, each in DECLARED.items() if each.option.section == "learner"}
@@ -72,3 +73,13 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
         return Options(
             **{name: getattr(self, name) for name in _SETTINGS}, max_features_per_example=max_features_per_example
         )
+
+
+def named_namespaces(options: Options) -> Iterator[tuple[str, str]]:
+    """Yield each namespace that an option names, after the option's name."""
+    named = {
+        "personalise": [options.personalise] if options.personalise != BY_KEY else [],
+        "ngrams": [name for name, size in options.ngrams_of_namespaces()[0].items() if size > 1],
+        "discretise_namespaces": options.namespaces_to_discretise,
+    }
+    return ((setting, name) for setting, names in named.items() for name in names if name)

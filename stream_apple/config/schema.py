@@ -500,9 +500,6 @@ class Config(Section):
     def _topics_are_different(self) -> Self:
         if self.merging:
             _check_different(self.topics.names(merging=True), "five")
-        if self.joining:
-            names = [*self.topics.names(merging=self.merging), *self.join.topics]
-            _check_different(names, f"{len(names)}")
         return self
 
     @property
@@ -526,8 +523,19 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _can_be_joined(self) -> Self:
-        if not self.joining:
-            return self
+        if self.joining:
+            self.check_join()
+        return self
+
+    def check_join(self) -> None:
+        """Raise ValueError if [join] does not fit the other sections, whether or not anything is said of it."""
+        names = [*self.topics.names(merging=self.merging), *self.join.topics]
+        _check_different(names, f"{len(names)}")
+        if self.join.group == self.worker.group:
+            raise ValueError(
+                f"join.group, worker.group: expected two groups, as members of one share its partitions and fence "
+                f"those of their name, found {self.join.group!r} twice"
+            )
         shape, default = self.outcome_shape or OWN_MESSAGE, self.join.default_label
         for name, path, use in (
             ("input.id", self.input.id, "by which impressions and outcomes are matched"),
@@ -554,7 +562,6 @@ class Config(Section):
                 f"join.default_label: expected a number of input.label_map, one of "
                 f"{', '.join(f'{number:g}' for number in known.values())}, or none, found {default:g}"
             )
-        return self
 
     def model_settings(self) -> dict[str, dict[str, Any]]:
         """Return the settings that the model depends on: a snapshot made with others can't be continued."""

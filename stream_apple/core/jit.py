@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numba
 from llvmlite import binding, ir
@@ -26,13 +26,16 @@ from numba.core.typed_passes import AnnotateTypes
 from numba.extending import intrinsic
 from numba.misc.appdirs import user_cache_dir
 
+from stream_apple.errors import ConfigurationError
+
 _SOURCES = Path(__file__).parent
 
 
 def _cache_directory() -> Path:
     """Return the directory of compiled code, which is named by a digest over the sources.
 
-    It is in NUMBA_CACHE_DIR if that is set, else beside the sources if they are writable, else in the user's cache.
+    It is in NUMBA_CACHE_DIR if that is set, else beside the sources if they are writable, else in the user's cache, and
+    if that can't be written either, beside the sources, where somebody may have compiled all beforehand.
     """
     digest = hashlib.sha256()
     for source in sorted(_SOURCES.rglob("*.py")):
@@ -40,11 +43,16 @@ def _cache_directory() -> Path:
     chosen = getattr(numba.config, "CACHE_DIR", "")  # what NUMBA_CACHE_DIR says
     if chosen:
         parent = Path(chosen)
-    elif os.access(_SOURCES, os.W_OK):
-        parent = _SOURCES / "__pycache__"
     else:
-        parent = Path(str(user_cache_dir("stream_apple")))
+        own = Path(str(user_cache_dir("stream_apple")))  # begins with "~" where nobody knows the user's home
+        takes_own = not os.access(_SOURCES, os.W_OK) and own.is_absolute() and _is_writable(own)
+        parent = own if takes_own else _SOURCES / "__pycache__"
     return parent / f"kernels-{digest.hexdigest()[:16]}"
+
+
+def _is_writable(path: Path) -> bool:
+    """Return whether this user may write in the directory, or make it."""
+    return os.access(next(each for each in (path, *path.parents) if each.exists()), os.W_OK)
 
 
 def aim_at(target: str) -> None:
@@ -77,8 +85,15 @@ def is_complete(what: str) -> bool:
 
 def note_complete(what: str) -> None:
     """Note in the cache, if it can be written to, that every kernel that `what` needs is there."""
-    with suppress(OSError):
-        _marker_path(what).touch()
+    if not _Cache.failures:
+        with suppress(OSError):
+            _marker_path(what).touch()
+
+
+def check_kept() -> None:
+    """Raise ConfigurationError if code that this process has compiled could not be kept in the cache."""
+    for error in _Cache.failures[:1]:
+        raise ConfigurationError(f"expected room for compiled kernels in {CACHE}, found: {error.strerror}") from error
 
 
 # No fast-math: the same input must give the same bits after every crash and on every machine of a CPU type. Without
@@ -102,14 +117,23 @@ class _Locator:
 
     @classmethod
     def from_function(cls, function: Callable[..., object], source: str) -> "_Locator | None":
-        """Return the locator of a function; None if nothing can be kept, so that Numba asks its own locators."""
+        """Return the locator of a function; None if its source is in no file, so that Numba asks its own locators.
+
+        From a folder that can only be read, code is used, and none is kept. ConfigurationError if there is no folder
+        and none can be made: Numba's own locators would use machine code that may be stale.
+        """
         if not Path(source).exists():
             return None
         found = cls(function)
         try:
             found.ensure_cache_path()
-        except OSError:
-            return None
+        except OSError as error:
+            if found._path.is_dir():
+                return found
+            raise ConfigurationError(
+                f"expected a directory where this user may keep compiled kernels, found {CACHE}: {error.strerror}; let "
+                f"NUMBA_CACHE_DIR name one"
+            ) from error
         return found
 
     def ensure_cache_path(self) -> None:
@@ -141,11 +165,20 @@ class _Cache(FunctionCache):
     """
 
     _impl_class = _CacheImplementation
+    failures: ClassVar[list[OSError]] = []
+    """Why compiled code could not be kept."""
 
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the compiled function, or None; Numba then makes itself ready, and compiles."""
         # The base does the same after `target_context.refresh()`: 0.1 s of a start in which nothing is compiled.
         return cast("Any", self)._load_overload(sig, target_context)  # noqa: SLF001  the base's
+
+    def save_overload(self, sig: object, data: object) -> None:
+        """Keep the compiled function; if the disk is full it is used all the same, and `check_kept` says so."""
+        try:
+            cast("Any", super()).save_overload(sig, data)
+        except OSError as error:
+            self.failures.append(error)
 
 
 class Kernel(CPUDispatcher):

@@ -22,7 +22,7 @@ _WITHOUT_KEYS = {FileFormat.SVMLIGHT, FileFormat.VOWPAL_WABBIT}
 
 def detect(path: Path) -> FileFormat | None:
     """Return the format of `path`, by its content; None if it holds no example; InputFileError if it is unknown."""
-    with _readable(path) as stream:
+    with readable_file(path) as stream:
         return _detected(stream, path)[0]
 
 
@@ -38,9 +38,9 @@ def read_examples(
 
     InputFileError, with path and line, at the first thing that can't be read.
     """
-    with _readable(path) as stream:
+    with readable_file(path) as stream:
         found, joined = _detected(stream, path)
-        name = _name(path)
+        name = file_label(path)
         if timestamp_field is not None and found in _WITHOUT_KEYS:
             raise InputFileError(
                 f"{name}: expected JSON lines, msgpack, CSV or Parquet, which can hold the timestamp field "
@@ -76,14 +76,18 @@ def read_examples(
                 return
 
 
-def _name(path: Path) -> str:
+def file_label(path: Path) -> str:
+    """Return what messages call the file."""
     return "standard input" if path == STDIN else str(path)
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[io.BufferedReader]:
-    """Open the stream of `path` as a context that turns whatever goes wrong in reading into InputFileError."""
-    name = _name(path)
+def readable_file(path: Path) -> Iterator[io.BufferedReader]:
+    """Open the stream of `path` as a context that turns whatever goes wrong in reading into InputFileError.
+
+    Only a generator may yield within it: what goes wrong with those who take what was read is no fault of the file.
+    """
+    name = file_label(path)
     try:
         with opened(path) as stream:
             yield stream
@@ -98,7 +102,7 @@ def _detected(stream: io.BufferedReader, path: Path) -> tuple[FileFormat | None,
     try:
         found, head = detect_format(stream)
     except ParseError as error:
-        raise InputFileError(f"{_name(path)}: {error}") from None
+        raise InputFileError(f"{file_label(path)}: {error}") from None
     return found, rejoined(head, stream)
 
 

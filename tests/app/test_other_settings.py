@@ -20,6 +20,10 @@ from stream_apple.stream.snapshots.codec import encode_snapshot
 from stream_apple.stream.snapshots.store import SnapshotStore
 
 Given = dict[str, dict[str, Any]]
+NOT_TOLD = (
+    "settings of [epochs], [limits], [input], [registry] or [output], or worker.from_model, that its snapshot does not "
+    "tell"
+)
 
 
 def config_with(given: Given) -> Config:
@@ -82,7 +86,28 @@ def told(made: Given, here: Given) -> str:
         (
             {"limits": {"max_label": 5.0}},
             {},
-            "settings of [epochs] or [limits], or worker.from_model, that its snapshot does not tell",
+            NOT_TOLD,
+        ),
+        ({}, {"input": {"label": "clicked"}}, "input.label is 'label' in the model and 'clicked' here"),
+        (
+            {"input": {"ignore": ["x"]}},
+            {"input": {"ignore": ["x"], "time_zone": "Europe/Berlin"}, "epochs": {"length": "5m"}},
+            (
+                "epochs.length is 1h in the model and 5m here, "
+                "input.time_zone is 'UTC' in the model and 'Europe/Berlin' here"
+            ),
+        ),
+        (
+            {},
+            {"input": {"ignore": ["x"], "weight": ""}},
+            "input is nothing in the model and {'weight': '', 'ignore': ['x']} here",
+        ),
+        ({"input": {"label": "clicked"}}, {}, NOT_TOLD),
+        ({}, {"registry": {"url": "http://r"}}, "registry.url is nothing in the model and 'set' here"),
+        (
+            {"input": {"ignore": ["x"]}, "registry": {"url": "http://r"}},
+            {"input": {"ignore": ["x"]}},
+            "registry.url is 'set' in the model and nothing here",
         ),
     ],
 )

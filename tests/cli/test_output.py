@@ -3,6 +3,7 @@
 import ast
 import json
 import logging
+import os
 import subprocess
 import sys
 from io import StringIO
@@ -76,7 +77,8 @@ class TestCommands:
         """Members of a group choose their names; our own colours stay."""
         findings = [Finding("note", HOSTILE, f"members now: {HOSTILE}")]
         monkeypatch.setattr("stream_apple.cli.check.check_cluster", lambda *_: iter(findings))
-        monkeypatch.setattr("stream_apple.cli.check.check_output_topics", lambda _: iter(()))
+        for others in ("cli.check.check_output_topics", "app.record_check.check_records"):
+            monkeypatch.setattr(f"stream_apple.{others}", lambda _: iter(()))
         assert invoked("check") == f"\x1b[36mnote \x1b[0m  {SAFE}: members now: {SAFE}\n"
 
     def test_names_of_features(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,18 +184,44 @@ def test_a_terminal_gets_no_control_character(tmp_path: Path) -> None:
     assert "\x1b" not in shown
 
 
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_full_disk_ends_a_command_with_words(tmp_path: Path, form: list[str]) -> None:
-    """Tables and lines; where standard error is full, too, the code alone is left."""
+@pytest.mark.parametrize(
+    "arguments", [["evaluate", "FILE"], ["evaluate", "FILE", "--json"], ["--help"], ["--version"], ["run", "--help"]]
+)
+def test_a_full_disk_ends_a_command_with_words(tmp_path: Path, arguments: list[str]) -> None:
+    """Tables, lines, and what click prints itself; where standard error is full, too, the code alone is left."""
     examples = tmp_path / "examples.jsonl"
     examples.write_text('{"label": 1, "features": {"a": 1}}\n', encoding="utf-8")
-    command = [sys.executable, "-m", "stream_apple", "evaluate", str(examples), *form]
+    named = [str(examples) if each == "FILE" else each for each in arguments]
+    command = [sys.executable, "-m", "stream_apple", *named]
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
         silent = subprocess.run(command, stdout=full, stderr=full, text=True, check=False, timeout=120)
     found = "standard output: expected one that can be written, found: No space left on device"
     assert told.stderr.splitlines()[-1] == f"stream-apple: {found}"
     assert told.returncode == silent.returncode == 78
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("ascii", b"caf\\xe9 \\u2248"), ("latin-1", b"caf\xe9 \\u2248")])
+def test_an_encoding_that_lacks_characters_ends_no_command(encoding: str, shown: bytes) -> None:
+    """As on a terminal of another age, or where a script has set PYTHONIOENCODING: lines and tables spell them."""
+    script = (
+        "import click\n"
+        "from stream_apple.cli import check, main, output\n"
+        "def saying():\n"
+        "    output.say('caf\\xe9 \\u2248')\n"
+        "    output.table_console().print('caf\\xe9 \\u2248')\n"
+        "    output.say('caf\\xe9 \\u2248', err=True)\n"
+        "check.command = click.command()(saying)\n"
+        "main(['check'])\n"
+    )
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    line, table = done.stdout.splitlines()
+    assert table == shown
+    # click takes ASCII for a mistake of the environment's, and writes UTF-8.
+    assert line == done.stderr.strip() == ("caf\xe9 \u2248".encode() if encoding == "ascii" else shown)
 
 
 def test_nobody_goes_around_it() -> None:

@@ -1,9 +1,11 @@
 """How a service ends."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+from support.command import run_command
 
 from stream_apple.errors import BrokerError, ConfigurationError, FencedError, StreamAppleError
 
@@ -31,3 +33,15 @@ def test_a_failure_ends_at_once(error: type[StreamAppleError]) -> None:
     assert done.returncode == error.exit_code
     assert '"error": "why"' in done.stderr.splitlines()[-1] + done.stdout
     assert "taken apart" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "found"),
+    [("TOPICS__EXAMPLES", "impressions"), ("WORKER__GROUP", "stream-apple-join")],
+)
+def test_a_join_is_checked_where_nothing_is_said_of_it(setting: str, found: str) -> None:
+    """A joiner by its defaults would join its own examples, without an end, or work in the group of the workers."""
+    done = run_command("join", environment={**os.environ, f"STREAM_APPLE_{setting}": found})
+    assert done.returncode == 78
+    assert "the configuration has a fault: " in done.stderr
+    assert found in done.stderr

@@ -444,6 +444,7 @@ class TestShapesOfWhatIsJoined:
             ('[input]\nlabel = ""', "input.label: expected the path of a field, where the label"),
             ('[input]\nweight = ""\n[join]\noutcome_weight = "w"', "input.weight: expected the path of a field, where"),
             ('[join]\nemit = "on_outcome"', "join.emit, join.several: expected several = first"),
+            ('[join]\ngroup = "stream-apple"', "join.group, worker.group: .*, found 'stream-apple' twice"),
             ('[join]\noutcome_id = "label"', "join.outcome_id, .* found 'label' twice"),
             (
                 "[input]\nlabel_map = {yes = 1, no = 0}\n[join]\ndefault_label = -1",

@@ -16,6 +16,7 @@ from core.machine_code import counts_references, machine_code
 from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
+from stream_apple.core import jit
 from stream_apple.core.jit import CACHE, Kernel, copy_numbers, kernel, part, routine
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.options import Options
@@ -150,3 +151,107 @@ def test_no_kernel_calls_another() -> None:
         if call.func.id in public or (path, call.func.id) in kernels
     }
     assert found == set()
+
+
+_LEARNING = """
+import numpy as np
+from stream_apple.core import jit
+@jit.kernel
+def add(one, other):
+    return one + other
+"""
+
+
+def _with_cache(cache: Path, source: str, folder: Path, setup: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run the source behind a kernel, in a process that keeps kernels in `cache`, and in which `setup` runs first."""
+    (folder / "kernels_of_a_test.py").write_text(_LEARNING + source)
+    (folder / "setup_of_a_test.py").write_text(setup)
+    return subprocess.run(
+        [sys.executable, "-c", "import setup_of_a_test, kernels_of_a_test"],
+        env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_cache_that_can_not_be_there_is_named(tmp_path: Path) -> None:
+    """No traceback of Numba's, and none of its own caches, which would not see that what a kernel calls has changed."""
+    (tmp_path / "file").touch()
+    done = _with_cache(tmp_path / "file", "", tmp_path)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    expected = "stream_apple.errors.ConfigurationError: expected a directory where this user may keep compiled kernels"
+    assert last.startswith(f"{expected}, found {tmp_path / 'file' / 'kernels-'}")
+    assert last.endswith("; let NUMBA_CACHE_DIR name one")
+
+
+def test_what_can_not_be_kept_is_used_all_the_same(tmp_path: Path) -> None:
+    """A disk that is full when code is written ends nobody; nobody is told either that all is in the cache."""
+    done = _with_cache(
+        tmp_path / "cache",
+        "from errno import ENOSPC\n"
+        "from numba.core.caching import IndexDataCacheFile\n"
+        "def full(*_):\n"
+        "    raise OSError(ENOSPC, 'No space left on device')\n"
+        "IndexDataCacheFile.save = full\n"
+        "jit.note_complete('nothing')\n"
+        "assert jit.is_complete('nothing')\n"
+        "jit.check_kept()\n"
+        "assert add(1, 2) == 3\n"
+        "jit.note_complete('all')\n"
+        "assert not jit.is_complete('all')\n"
+        "jit.check_kept()\n",
+        tmp_path,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert "ConfigurationError: expected room for compiled kernels in" in last, done.stderr
+    assert last.endswith("found: No space left on device")
+
+
+def test_a_cache_that_can_only_be_read_is_used(tmp_path: Path) -> None:
+    """As in an image whose kernels were compiled when it was built: nothing is compiled that is there."""
+    use = (
+        "from numba.core.compiler import CompilerBase\n"
+        "compiled, compile_extra = [], CompilerBase.compile_extra\n"
+        "def noting(self, function):\n"
+        "    compiled.append(function)\n"
+        "    return compile_extra(self, function)\n"
+        "CompilerBase.compile_extra = noting\n"
+        "import setup_of_a_test\n"
+        "print(add(1, 2), len(compiled), setup_of_a_test.THEN and add(1.5, 2), bool(jit._Cache.failures))\n"
+    )
+    unwritable = (
+        "import errno, tempfile\n"
+        "def refuse(**_):\n"
+        "    raise OSError(errno.EROFS, 'Read-only file system')\n"
+        "tempfile.TemporaryFile = refuse\n"
+    )
+    said = [
+        _with_cache(tmp_path / "cache", use, tmp_path, f"{setup}THEN = {then}\n").stdout
+        for setup, then in (("", False), (unwritable, False), (unwritable, True))
+    ]
+    assert said == ["3 1 False False\n", "3 0 False False\n", "3 0 3.5 True\n"]
+
+
+def test_who_has_no_home_keeps_kernels_in_no_folder_called_tilde(tmp_path: Path) -> None:
+    """A user whom the system does not know, as containers have, and who may not write beside the package."""
+    look = (
+        "import os, numba.misc.appdirs\n"
+        "os.access = lambda *_: False\n"
+        "os.path.expanduser = lambda path: path\n"
+        "from stream_apple.core import jit\n"
+        "print(jit.CACHE)\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_", "HOME"))}
+    done = subprocess.run(
+        [sys.executable, "-c", look],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert Path(done.stdout).parent == Path(jit.__file__).parent / "__pycache__", done.stderr

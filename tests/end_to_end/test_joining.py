@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import msgpack
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 from support.local_http import fetch
 from support.oracles.offline_join import Example, Rule, content_of, joined_at_once, joined_by_times, joined_in_sequence
@@ -172,6 +173,17 @@ def fates(port: int) -> dict[str, int]:
     return found
 
 
+def forgotten(bootstrap: str, group: str) -> bool:
+    """Whether Kafka has no offsets of the group any more, as a week after its last member; not while it has members."""
+    client = AdminClient({"bootstrap.servers": bootstrap})  # its futures end with it
+    (future,) = client.delete_consumer_groups([group]).values()
+    try:
+        future.result(DEADLINE_S)
+    except KafkaException as error:
+        return bool(error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND)
+    return True
+
+
 class TestJoining:
     """Whatever happens to joiners, readers of committed data can't tell."""
 
@@ -197,6 +209,16 @@ class TestJoining:
         assert told["default"] > told["labelled"] > 10 * told["refused"] > 0
         check(kafka, topics)
         assert {"started", "join_assigned", "join_live", "stop_requested", "stopped"} <= set(joiner.events())
+
+        for group in (f"another-{topics.examples}", f"join-{topics.examples}"):
+            wait_until(lambda: forgotten(kafka, group), f"Kafka had forgotten {group}", DEADLINE_S, 0.2)  # noqa: B023
+            settings = {"STREAM_APPLE_JOIN__GROUP": group}
+            again = WorkerProcess(config_file, tmp_path / f"{group}.log", settings=settings, command="join")
+            code, error = processes.enter_context(again).end()
+            assert code == 78, error
+            assert f" of group join-{topics.examples}, " in error
+            assert "each impression would become an example a second time" in error
+        assert joined(kafka, topics) == feed.number
 
     @pytest.mark.parametrize("emit", ["when_due", "on_outcome"])
     def test_kills_and_rebalances(

@@ -3,15 +3,21 @@
 So the codec of the topic decodes an instance, and not a second one that might read it differently.
 """
 
+import json
+import re
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
+import msgpack
 import msgspec
 
+from stream_apple.core.codec.rejects import Reason
 from stream_apple.stream.model.instances import InstanceFault
 
 _LONGEST_SHOWN = 60
+_LETTER_ESCAPED = re.compile(rb"\\u00[67]")  # as no encoder writes a letter of ASCII
 
 
 class BadRequestError(Exception):
@@ -47,6 +53,10 @@ class _Envelope(msgspec.Struct):
     record: msgspec.Raw = msgspec.Raw()
 
 
+class _TwiceError(ValueError):
+    """A map has a name twice, of which a decoder would take the last value in silence."""
+
+
 _Read = TypeVar("_Read")
 
 
@@ -75,7 +85,8 @@ class Questions:
         """
         try:
             found = self._bodies[packed](body).instances
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            _refuse_twice(_Body, body, packed=packed)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, _TwiceError) as error:
             form, wrong = "msgpack" if packed else "JSON", f"another: {error}" if body else "none"
             raise BadRequestError(400, f'expected a body of {form}, {{"instances": [...]}}, found {wrong}') from None
         if len(found) > self._most:
@@ -88,7 +99,11 @@ class Questions:
         instances = []
         for index, raw in enumerate(found):
             try:
-                instances.append(self._instance(raw, open_up(raw), packed=packed))
+                told = open_up(raw)
+                _refuse_twice(_Envelope, raw, packed=packed)
+                instances.append(self._instance(raw, told, packed=packed))
+            except _TwiceError as error:
+                instances.append(Instance(raw, fault=InstanceFault(index, Reason.DUPLICATE_KEY.code, str(error))))
             except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError) as error:
                 instances.append(Instance(raw, fault=InstanceFault(index, "wrong_type", str(error))))
         return instances
@@ -98,6 +113,30 @@ class Questions:
             raise ValueError('expected {"record": ...}, the record as it would be in the topic, found no record')
         value = _record_of(bytes(told.record), packed=packed) if self._mapped else raw
         return Instance(value, _key_of(told.key), told.partition)
+
+
+def _refuse_twice(kind: type[msgspec.Struct], raw: bytes, *, packed: bool) -> None:
+    """Raise _TwiceError if the outer map of `raw`, which was decoded as `kind`, has one of its fields twice.
+
+    The map is read again, slowly, only if its bytes hold such a name twice, or letters that are written as escapes.
+    """
+    fields = kind.__struct_fields__
+    if all(raw.count(name.encode()) < 2 for name in fields) and (packed or not _LETTER_ESCAPED.search(raw)):
+        return
+    names: list[object] = []
+
+    def note(pairs: Iterable[tuple[object, object]]) -> None:
+        names[:] = [name for name, _ in pairs]  # maps come from the innermost on, so that the last one is the outer
+
+    # What only the second decoder can't read is left to the codec, which reads all of it.
+    with suppress(ValueError, RecursionError, msgpack.UnpackException):
+        if packed:
+            msgpack.unpackb(raw, object_pairs_hook=note, strict_map_key=False, unicode_errors="replace")
+        else:
+            json.loads(raw.decode(errors="replace"), object_pairs_hook=note, parse_int=str, parse_float=str)
+    for name in fields:
+        if names.count(name) > 1:
+            raise _TwiceError(f'expected "{name}" once, found it {names.count(name)} times')
 
 
 def _key_of(key: object) -> bytes | None:

@@ -6,7 +6,8 @@ and the offset of the impressions, whose metadata says how far the outcomes were
 of it or nothing; in doubt it is aborted, and the joiner begins again from what is committed.
 
 Heartbeats go into the outcomes topic: once a second for each partition, with the time of day and the end of the log of
-impressions. So the log shows that time passes even if no outcome comes.
+impressions. So the log shows that time passes even if no outcome comes. Their key says who joins into which topic, so
+that nobody joins the same impressions into it once more.
 """
 
 import time
@@ -21,7 +22,7 @@ from stream_apple.core.codec.rejects import explain
 from stream_apple.core.input.framing import Schemas
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.mapped_messages import JoinInput
-from stream_apple.stream.joining.own_messages import heartbeat_value
+from stream_apple.stream.joining.own_messages import heartbeat_key, heartbeat_value
 from stream_apple.stream.joining.partition_join import Refused
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
@@ -50,11 +51,13 @@ class JoinLoopSettings(NamedTuple):
 
     fetch_records  how many records it reads at once, and takes in one step of a partition
     accepted_gaps  of the impressions, each as partition and first missing offset
+    group          whose joiner it is, as its heartbeats say
     """
 
     fetch_records: int
     commits: CommitSettings
     accepted_gaps: Collection[tuple[int, int]] = ()
+    group: str = ""
 
 
 class JoinLoop(MemberLoop):
@@ -93,6 +96,7 @@ class JoinLoop(MemberLoop):
             because=": partition p of one belongs with partition p of the other",
         )
         self._transaction = Transaction(broker, topics, settings.commits, watchers.metrics, now)
+        self._heartbeat_key = heartbeat_key(settings.group, rule.impressions, outputs.examples)
         self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
         self._kept: dict[int, JoinedPartition] = {}
         self._assigned = False
@@ -172,7 +176,7 @@ class JoinLoop(MemberLoop):
             # The broker is asked each time, as the end that the reader knows is as old as its last fetch: a heartbeat
             # must cover all impressions that were in the log before it.
             value = heartbeat_value(self._broker.log_range(self._rule.impressions, number).high)
-            self._broker.send(self._rule.outcomes, number, None, value, int(self._time_of_day() * 1000))
+            self._broker.send(self._rule.outcomes, number, self._heartbeat_key, value, int(self._time_of_day() * 1000))
 
     def _live(self) -> list[tuple[int, JoinedPartition]]:
         """Return the partitions that join new records, with their numbers."""

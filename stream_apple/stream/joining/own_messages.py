@@ -20,6 +20,7 @@ from stream_apple.stream.log.columns import offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
 
 _HEARTBEAT = "heartbeat"
+_GROUP, _IMPRESSIONS, _EXAMPLES = "group", "impressions", "examples"
 
 
 class Impression(NamedTuple):
@@ -50,6 +51,15 @@ class HeartbeatEntry(NamedTuple):
     covers: int
 
 
+class HeartbeatOrigin(NamedTuple):
+    """Says which group of joiners has written a heartbeat, what it joins into which topic, and what is covered."""
+
+    group: str
+    impressions: str
+    examples: str
+    covers: int
+
+
 class Unusable(NamedTuple):
     """A record of either topic that can't be used; `place` is a byte of its value, unless `fault` has the message."""
 
@@ -67,6 +77,24 @@ def heartbeat_value(covers: int) -> bytes:
     """Return the value of a heartbeat's record."""
     value: bytes = msgpack.packb({_HEARTBEAT: covers})
     return value
+
+
+def heartbeat_key(group: str, impressions: str, examples: str) -> bytes:
+    """Return the key of a heartbeat's record: which group joins the impressions of which topic into which one."""
+    return json.dumps({_GROUP: group, _IMPRESSIONS: impressions, _EXAMPLES: examples}).encode()
+
+
+def origin_of_heartbeat(record: Record) -> HeartbeatOrigin | None:
+    """Return whose heartbeat a record is; None if it is none, or of a version that did not say it."""
+    try:
+        told = json.loads(record.key() or b"")
+        names = told[_GROUP], told[_IMPRESSIONS], told[_EXAMPLES]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    covers = _covers_of(record.value())
+    return (
+        None if covers is None or not all(isinstance(name, str) for name in names) else HeartbeatOrigin(*names, covers)
+    )
 
 
 def read_impressions(records: Sequence[Record], max_bytes: int) -> list[Impression | Unusable]:

@@ -251,8 +251,8 @@ class Provenance(NamedTuple):
         if model != ours.model:
             raise OtherSettingsError(
                 f"expected model {ours.model} (of this configuration) {where}, found {in_short(model)}; "
-                f"restore the [learner], [epochs], [limits], [input], [output] and worker.from_model it was made with, "
-                f"or {NEW_MODEL}",
+                f"`stream-apple inspect` names what differs; restore the [learner], [epochs], [limits], [input], "
+                f"[registry], [output], [merge] and worker.from_model it was made with, or {NEW_MODEL}",
                 OffsetMetadata(Lineage(note.start, model, note.gaps, note.skips), note.snapshot, merge),
             )
         expected = None if self.merging is None else MergeNote.of(self.merging).settings

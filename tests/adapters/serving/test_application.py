@@ -185,6 +185,53 @@ class TestRefused:
         assert len(told["message"]) < 300
 
     @pytest.mark.parametrize(
+        ("instance", "name"),
+        [
+            (b'{"features": {"a": 1}, "key": "a", "key": "b"}', "key"),
+            (b'{"features": {"a": 1}, "partition": 0, "\\u0070artition": 1}', "partition"),
+            (b'{"key": "a", "features": {"a": 1}, "x": [{"key": 1}, "\xc3\xbc", 1e999], "key": "a"}', "key"),
+        ],
+    )
+    def test_an_instance_that_says_twice_whose_model_answers(self, instance: bytes, name: str) -> None:
+        """None of two is silently the right one, in either form, however it is written."""
+        replicas = FixedReplicas([learned(), learned()])
+        reply = call(application_of(replicas), "POST", PREDICT, b'{"instances": [' + instance + b"]}")
+        assert reply.status == 400
+        (told,) = reply.json()["instances"]
+        assert (told["index"], told["reason"]) == (0, "duplicate_key")
+        assert told["message"] == f'expected "{name}" once, found it 2 times'
+        pairs = json.loads(instance, object_pairs_hook=list)
+        packed = msgpack.Packer()
+        body = b"\x81\xa9instances\x91" + packed.pack_map_header(len(pairs))
+        body += b"".join(
+            packed.pack(part) for one, value in pairs for part in (one, dict(value) if one == "features" else value)
+        )
+        reply = call(application_of(replicas), "POST", PREDICT, body, {"content-type": "application/msgpack"})
+        assert reply.status == 400
+        assert f'expected "{name}" once'.encode() in reply.body
+
+    @pytest.mark.parametrize(
+        "instance",
+        [
+            b'{"features": {"key": 1, "partition": 1}, "key": "a"}',
+            b'{"features": {"a": 1}, "key": "key key \\u006b", "x": {"key": 1, "y": {"key": 1}}}',
+            b'{"features": {"\\u006bey": 1}, "key": "a", "x": 1, "x": 2}',
+        ],
+    )
+    def test_a_name_that_stands_elsewhere_too(self, instance: bytes) -> None:
+        """Names of features, texts, and what is in maps further in are no second member; other names may repeat."""
+        body = b'{"instances": [' + instance + b'], "instance": 1, "instance": 2}'
+        reply = call(application_of(FixedReplicas([learned(), learned()])), "POST", PREDICT, body)
+        assert reply.status == 200, reply.body
+
+    def test_instances_that_come_twice(self) -> None:
+        """Half of what was asked would have no answer."""
+        body = b'{"instances": [{"features": {"a": 1}}], "instances": []}'
+        reply = call(application_of(FixedReplicas([learned()])), "POST", PREDICT, body)
+        assert reply.status == 400
+        assert 'found another: expected "instances" once, found it 2 times' in reply.json()["error"]
+
+    @pytest.mark.parametrize(
         "body",
         [
             b"",

@@ -6,6 +6,7 @@ from contextlib import closing
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
 from stream_apple.adapters.kafka.client_properties import reader_properties
 from stream_apple.adapters.kafka.log_reader import GroupView
+from stream_apple.adapters.kafka.preflight.joined_before import check_joined_before
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
@@ -32,6 +33,7 @@ def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
     shown, said = (cluster.log_ranges(topic, range(partitions)) for topic in (rule.impressions, rule.outcomes))
     known = sum(each is not None for each in committed.values())
     yield Finding("ok", subject, f"readable, partitions of {rule.impressions} with an offset: {known}")
+    yield from check_joined_before(config, cluster)
     for number, each in committed.items():
         yield from _partition(config, rule, number, each, JoinLogs(shown[number], said[number]))
 

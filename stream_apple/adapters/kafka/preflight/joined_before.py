@@ -1,0 +1,97 @@
+"""Refuses to join impressions that have been joined into the same examples topic before.
+
+A group without an offset begins with the first impression. That is right for the first joiner; but where the group's
+name was changed, or where Kafka has forgotten its offsets, as it does a week after the last member has gone, each
+impression would become an example a second time. Heartbeats in the outcomes topic tell: each names the group of who
+wrote it and the topics between which it joins, and was committed together with an offset.
+
+    no offset of our group, and a heartbeat by whomever for our topics    joined before: refused
+    a heartbeat that covers more impressions than there are               the topic was made anew: no evidence
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, suppress
+from typing import NamedTuple
+
+from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
+from stream_apple.adapters.kafka.client_properties import reader_properties
+from stream_apple.adapters.kafka.log_reader import CommittedReader, GroupView
+from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.config import Config
+from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.stream.joining.own_messages import HeartbeatOrigin, origin_of_heartbeat
+
+_TAILS = (1_000, 10_000, 100_000)
+"""How many offsets at each partition's end are read; the next number is taken if they hold no heartbeat."""
+
+
+class _Evidence(NamedTuple):
+    """A heartbeat that says that a partition's impressions were joined, and its offset in the outcomes topic."""
+
+    offset: int
+    origin: HeartbeatOrigin
+
+
+def check_joined_before(config: Config, cluster: Cluster) -> Iterator[Finding]:
+    """Yield a fault if impressions have been joined into this examples topic, and the group has no offset of them."""
+    join = config.join
+    partitions = range(cluster.topics.get(join.impressions, 0))
+    beginning = _without_offset(config, partitions)
+    if not beginning or cluster.topics.get(join.outcomes) != len(partitions):
+        return
+    evidence = _evidence(config, cluster, beginning)
+    # Another joiner of this group may have committed its first transaction since the offsets were read.
+    beginning = _without_offset(config, sorted(evidence)) if evidence else []
+    for number in beginning[:1]:
+        yield Finding("fault", f"group {join.group}", _refusal(config, number, evidence[number]))
+
+
+def _refusal(config: Config, number: int, evidence: _Evidence) -> str:
+    join, (offset, (group, _, examples, _)) = config.join, evidence
+    if group == join.group:
+        known, back = "whose offsets are lost", ""
+    else:
+        known, back = "another one", f'join.group = "{group}" to go on as that one, or '
+    return (
+        f"expected an offset of {join.impressions}-{number} that it has committed, or impressions that nobody has "
+        f"joined into {examples} yet, found no offset, and a heartbeat at {join.outcomes}-{number}@{offset} of group "
+        f"{group}, {known}: each impression would become an example a second time. Set {back}topics.examples to a "
+        f"new topic, with a new worker.group"
+    )
+
+
+def refuse_joined_before(config: Config, cluster: Cluster) -> None:
+    """Raise ConfigurationError where `check_joined_before` finds a fault; brokers that don't answer are no reason."""
+    with suppress(BrokerError):
+        for finding in check_joined_before(config, cluster):
+            raise ConfigurationError(f"{finding.subject}: {finding.text}")
+
+
+def _without_offset(config: Config, partitions: Collection[int]) -> list[int]:
+    """Return those of the partitions of which the group has no offset."""
+    properties = reader_properties(config.kafka, config.join.group)
+    with closing(GroupView(properties, config.join.impressions, RetryPolicy(REQUEST_S))) as view:
+        return [number for number, each in view.committed(list(partitions)).items() if each is None]
+
+
+def _evidence(config: Config, cluster: Cluster, partitions: Collection[int]) -> Mapping[int, _Evidence]:
+    """Return the newest heartbeat of each partition that is evidence, of those in which there is one."""
+    join, found = config.join, dict[int, _Evidence]()
+    ours = join.impressions, config.topics.examples
+    ends = {number: log.high for number, log in cluster.log_ranges(join.impressions, partitions).items()}
+    with closing(CommittedReader(config.kafka, join.group, RetryPolicy(REQUEST_S))) as reader:
+        logs = {number: reader.committed_range(join.outcomes, number) for number in partitions}
+        for back in _TAILS:
+            unread = {number: log for number, log in logs.items() if number not in found and log.low < log.high}
+            if not unread:
+                break
+            reader.begin({(join.outcomes, number): max(log.low, log.high - back) for number, log in unread.items()})
+            # If retention has deleted what was to be read, the next, longer look begins anew.
+            with suppress(GapError):
+                for records in reader.read_to({(join.outcomes, number): log.high for number, log in unread.items()}):
+                    for _, record in records:
+                        number, origin = record.partition(), origin_of_heartbeat(record)
+                        if origin and origin[1:3] == ours and origin.covers <= ends[number]:
+                            found[number] = _Evidence(record.offset(), origin)
+            logs = {number: log for number, log in unread.items() if log.high - log.low > back}
+    return found

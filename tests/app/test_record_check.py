@@ -1,0 +1,126 @@
+"""What `check` says of the newest records: what is named in the configuration, and no record has."""
+
+import json
+from typing import Any
+
+import msgpack
+import pytest
+from confluent_kafka import Producer
+from support.topics import TopicFactory, create_worker_topics
+from support.waiting import DEADLINE_S
+
+from stream_apple.app.record_check import check_records
+from stream_apple.config import Config
+
+FLAT = {"clicked": 1, "city": "Rome", "user": {"zip": 3}, "words": ["a", "b"]}
+OWN = {"label": 1, "features": {"user": {"age": 3}}}
+THERE = "'city', 'clicked', 'user', 'user.zip', 'words'"
+FOUND = "found only 'features', 'features.a', 'labl': they are scored, and nothing is learned of them"
+Settings = dict[str, dict[str, Any]]
+
+
+def write(kafka: str, topic: str, *values: bytes, partition: int = 0) -> None:
+    """These records."""
+    producer = Producer({"bootstrap.servers": kafka})
+    for value in values:
+        producer.produce(topic, value, partition=partition)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def notes(kafka: str, topics: dict[str, str], settings: Settings) -> list[str]:
+    """What `check` says of the records."""
+    config = Config.model_validate({"kafka": {"bootstrap.servers": kafka}, "topics": topics, **settings})
+    found = list(check_records(config))
+    assert {each.verdict for each in found} <= {"note"}
+    return [each.text for each in found]
+
+
+@pytest.mark.parametrize(
+    ("record", "settings", "expected"),
+    [
+        (OWN, {}, []),
+        (
+            {"labl": 1, "features": {"a": 1}},
+            {},
+            [f"input.label: none of the 2 newest records has a field 'label', {FOUND}"],
+        ),
+        (
+            OWN,
+            {"learner": {"personalise": "usr", "ngrams": {"text": 2}, "discretise_namespaces": "user,adds"}},
+            [
+                "learner.personalise: none of the 2 newest records has a namespace 'usr', found only 'user'",
+                "learner.ngrams: none of the 2 newest records has a namespace 'text', found only 'user'",
+                "learner.discretise_namespaces: none of the 2 newest records has a namespace 'adds', found only 'user'",
+            ],
+        ),
+        (
+            FLAT,
+            {
+                "input": {
+                    "features": "*",
+                    "label": "clicked",
+                    "ignore": ["user.*"],
+                    "categories": ["user.zip", "city"],
+                    "numbers": ["words"],
+                }
+            },
+            [],
+        ),
+        (
+            FLAT,
+            {
+                "input": {
+                    "features": "*",
+                    "label": "click",
+                    "id": "user.name",
+                    "ignore": ["debug.*"],
+                    "times": ["when"],
+                }
+            },
+            [
+                f"input.{setting}: none of the 2 newest records has a {named}, found only {THERE}{end}"
+                for setting, named, end in (
+                    ("label", "field 'click'", ": they are scored, and nothing is learned of them"),
+                    ("id", "field 'user.name'", ": no prediction has an id"),
+                    ("ignore", "feature 'debug.*'", ""),
+                    ("times", "feature 'when'", ""),
+                )
+            ],
+        ),
+    ],
+)
+def test_what_no_record_has(
+    kafka: str, topic: TopicFactory, record: dict[str, Any], settings: Settings, expected: list[str]
+) -> None:
+    """Fields by their path, patterns, and namespaces; in either format, in any partition."""
+    topics = create_worker_topics(topic, 2)
+    assert notes(kafka, topics, settings) == []  # without records there is nothing to say
+    write(kafka, topics["examples"], json.dumps(record).encode())
+    packed: bytes = msgpack.packb(record)
+    write(kafka, topics["examples"], packed, partition=1)
+    assert notes(kafka, topics, settings) == expected
+
+
+def test_records_that_the_mapping_refuses(kafka: str, topic: TopicFactory) -> None:
+    """They are counted, and the newest of them is told."""
+    topics = create_worker_topics(topic)
+    good, bad = json.dumps(FLAT | {"at": 1_700_000_000}).encode(), json.dumps(FLAT | {"at": "soon"}).encode()
+    write(kafka, topics["examples"], good, bad, b"{", bad, good)
+    settings = {"input": {"features": "*", "label": "clicked", "timestamp": "at"}}
+    (text,) = notes(kafka, topics, settings)
+    said = f"3 of the 5 newest records are dead letters by [input]; {topics['examples']}-0@3: expected "
+    assert text.startswith(said)
+    assert text.endswith("as 'at', found soon")
+
+
+def test_impressions_before_there_are_examples(kafka: str, topic: TopicFactory) -> None:
+    """A joiner puts the label in, so that none of them needs one."""
+    topics = create_worker_topics(topic)
+    impressions = topic("impressions")
+    write(kafka, impressions, json.dumps(FLAT | {"id": "a"}).encode())
+    settings: Settings = {
+        "input": {"features": "*", "ignore": ["debug"]},
+        "join": {"impressions": impressions, "outcomes": topic("outcomes")},
+    }
+    (text,) = notes(kafka, topics, settings)
+    assert text.startswith("input.ignore: none of the 1 newest records has a feature 'debug'")

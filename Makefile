@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: demo test lint types kernels fetched unit prove bench notebooks site docs lock clean
+.PHONY: demo test lint types kernels fetched unit prove bench notebooks site docs lock oldest clean
 
 demo: $(VENV)/runs
 	$(BIN)/stream-apple demo
@@ -106,6 +106,14 @@ lock:
 	$(VENV)-lock/bin/uv pip compile docker/build.in --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --quiet --output-file docker/build.lock
 
+# What needs no broker, with the oldest versions of libraries that pyproject.toml allows; these may warn of what is deprecated.
+oldest:
+	$(PYTHON) -m venv --clear $(VENV)-oldest
+	$(VENV)-oldest/bin/pip install --quiet uv
+	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct \
+		--editable '.[test,study,parquet,registry,serve,library,river,notebook]'
+	$(VENV)-oldest/bin/pytest --numprocesses 2 -m "not broker and not long" -W default
+
 clean:
-	rm -rf $(VENV) $(VENV)-lock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-oldest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
 	find . -name __pycache__ -type d -exec rm -rf {} +

@@ -51,3 +51,21 @@ def test_an_example_answered_twice_counts_once() -> None:
     assert pairing.repeated == [2, 0]
     assert pairing.unpaired == [0, 1]
     assert pairing.take(0) == []
+
+
+def test_who_waits_and_who_may_go_on() -> None:
+    """Beyond the bound a side waits, until half of it is gone; each partition by itself."""
+    pairing = Pairing[str](2, 4)
+    assert pairing.waiting(0, 7) == 0
+    pairing.put(0, 7, [Placed(offset, "left") for offset in range(4)])
+    assert not pairing.must_wait(0, 7)
+    pairing.put(0, 7, [Placed(4, "left")])
+    pairing.put(0, 8, [Placed(0, "left")])
+    assert [pairing.must_wait(side, number) for side, number in ((0, 7), (0, 8), (1, 7))] == [True, False, False]
+    pairing.put(1, 7, [Placed(offset, "right") for offset in (0, 2)])
+    assert pairing.take(7) == [("left", "right")] * 2
+    assert pairing.unpaired == [1, 0]
+    assert (pairing.waiting(0, 7), pairing.may_go_on(0, 7), list(pairing.ahead())) == (2, True, [3, 0])
+    pairing.put(0, 7, [Placed(5, "left")])
+    assert not pairing.may_go_on(0, 7)
+    assert not pairing.must_wait(0, 7)

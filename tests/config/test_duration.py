@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.config.duration import DAY, format_duration, parse_duration
+from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, format_duration, longer_epoch, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,21 @@ def test_other_texts_are_refused(text: str) -> None:
 def test_durations_are_written_as_they_are_read(milliseconds: int) -> None:
     """The text of a duration is read back as the same duration."""
     assert parse_duration(format_duration(milliseconds)) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("length", "examples", "epochs", "longer"),
+    [
+        (MINUTE, 39_799, 199, None),  # too few epochs to tell
+        (MINUTE, 40_000, 200, None),  # 200 examples each are enough
+        (MINUTE, 39_999, 200, 15 * MINUTE),  # five minutes would have a few less than a thousand
+        (MINUTE, 20_000, 300, 15 * MINUTE),  # these have a thousand
+        (2 * HOUR, 39_999, 200, 12 * HOUR),
+        (SECOND, 0, 200, 7 * DAY),
+        (HOUR, 1, 10_000, 90 * DAY),  # the longest, though it has fewer
+        (90 * DAY, 1, 200, None),
+    ],
+)
+def test_a_longer_epoch(length: int, examples: int, epochs: int, longer: int | None) -> None:
+    """The next round length with a thousand examples, where there are fewer than two hundred."""
+    assert longer_epoch(length, examples, epochs) == longer

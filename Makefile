@@ -111,7 +111,7 @@ oldest:
 	$(PYTHON) -m venv --clear $(VENV)-oldest
 	$(VENV)-oldest/bin/pip install --quiet uv
 	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct \
-		--editable '.[test,study,parquet,registry,serve,library,river,notebook]'
+		--editable '.[test,study,parquet,registry,serve,library,river,notebook,site]'
 	$(VENV)-oldest/bin/pytest --numprocesses 2 -m "not broker and not long" -W default
 
 clean:

@@ -84,7 +84,8 @@ class EarlyScores:
 
         The caller has `Learner.learn` learn each portion, and write to `scores`, before it takes the next. `early` is
         float32[rows of the batch, EARLY], the early scores of its rows, NaN where there is none; or `NO_EARLY`. A
-        labelled row is never in the portion in which the row of its id without a label is scored.
+        labelled row is never in the portion in which the row of its id without a label is scored. While units of labels
+        are not final, a portion ends with each judged row, so that no loss depends on how the records were cut.
         """
         labels = decoded.batch.labels
         if not self.wanted(labels[start:stop]):
@@ -115,8 +116,13 @@ class EarlyScores:
                 self._sample(found=known is not None)
             if known is not None:
                 judged[row] = (*known[:EARLY_STRIDE], float(stride))
-        yield first, stop, self._rows(judged, len(labels))
-        self._settle(decoded, asked, judged, scores)
+                if not self._units.fixed:  # each label may change them: this score is judged in those of its own label
+                    yield first, row + 1, self._rows(judged, len(labels))
+                    self._settle(decoded, asked, judged, scores)
+                    first, judged, asked = row + 1, {}, {}
+        if first < stop:
+            yield first, stop, self._rows(judged, len(labels))
+            self._settle(decoded, asked, judged, scores)
 
     def change_units(self, before: tuple[float, float]) -> None:
         """Convert the kept scores from units of labels with the (centre, width) `before` to the learner's units."""

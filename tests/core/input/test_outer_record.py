@@ -171,7 +171,7 @@ def test_a_frame_that_becomes_too_large() -> None:
 def test_fields_nested_too_deeply(inner: Any, *, in_list: bool) -> None:
     """One bound in every form, whatever the interpreter's stack would bear; and no stack overflows."""
     within = 0 if inner == 1 else 1 + any(isinstance(each, list) for each in inner)
-    for depth, fits in ((MOST_NESTED, True), (MOST_NESTED + 1, False), (700, False)):
+    for depth, fits in ((MOST_NESTED, True), (MOST_NESTED + 1, False), (500, False)):
         deep: Any = inner
         for _ in range(depth - 1 - within):
             deep = [deep] if in_list else {"x": deep}

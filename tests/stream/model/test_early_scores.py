@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.records import DECODER, HOUR, SETTINGS, START, TOPIC, FakeRecord
 
@@ -68,6 +68,7 @@ def test_each_label_judges_the_last_score_that_was_published_for_its_id(
         assert view.losses["start"]["published"] == pytest.approx(np.mean(losses), rel=1e-6)  # kept as float32
 
 
+@example(cuts=set(), pending=100, at=26)  # just before the units of labels are final
 @given(cuts=st.sets(st.integers(1, 119)), pending=st.sampled_from([2, 5, 100]), at=st.integers(1, 119))
 @settings(max_examples=25)
 def test_it_depends_on_the_records_alone_and_outlives_a_crash(cuts: set[int], pending: int, at: int) -> None:

@@ -62,13 +62,14 @@ def check_records(config: Config) -> Iterator[Finding]:
     except (BrokerError, ConfigurationError, GapError):
         return
     mapping = config.input.mapping()
-    parsed = list(_parsed(found))
+    contents = [_content(record) for record in found]
+    parsed = [each for each in contents if isinstance(each, dict)]
     if parsed:
         roles = [role for role in _LACKING if labelled or role != "label"]
         for text in _lacking(parsed, mapping or OWN_MESSAGE, roles, config.learner.options()):
             yield Finding("note", f"topic {topic}", text)
     if mapping is not None:
-        yield from _refused(topic, found, RecordMapper(mapping))
+        yield from _refused(topic, found, contents, RecordMapper(mapping))
 
 
 def _newest(config: Config, cluster: Cluster, topic: str) -> Sequence[Record]:
@@ -84,15 +85,12 @@ def _newest(config: Config, cluster: Cluster, topic: str) -> Sequence[Record]:
         return [record for found in reader.read_to(ends) for _, record in found]
 
 
-def _parsed(records: Iterable[Record]) -> Iterator[Mapping[Any, Any]]:
-    """Yield what the records hold that are maps."""
-    for record in records:
-        try:
-            found = parsed_record(record.value() or b"")
-        except ParseError:
-            continue
-        if isinstance(found, dict):
-            yield found
+def _content(record: Record) -> object:
+    """Return what the record holds, or the ParseError that says why it can't be read."""
+    try:
+        return parsed_record(record.value() or b"")
+    except ParseError as error:
+        return error
 
 
 def _shape(records: Iterable[Mapping[Any, Any]], separator: str) -> _Shape:
@@ -142,12 +140,16 @@ def _others(wanted: str, known: set[str]) -> str:
     return missing(wanted, sorted(known))
 
 
-def _refused(topic: str, records: Sequence[Record], mapper: RecordMapper) -> Iterator[Finding]:
-    """Yield a note if records are no examples by [input]."""
+def _refused(
+    topic: str, records: Sequence[Record], contents: Sequence[object], mapper: RecordMapper
+) -> Iterator[Finding]:
+    """Yield a note if records, which hold these contents, are no examples by [input]."""
     refused: list[tuple[Record, ParseError]] = []
-    for record in records:
+    for record, content in zip(records, contents, strict=True):
         try:
-            mapper.example(parsed_record(record.value() or b""))
+            if isinstance(content, ParseError):
+                raise content
+            mapper.example(content)
         except ParseError as error:
             refused.append((record, error))
     for record, reason in refused[-1:]:

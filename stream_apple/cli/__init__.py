@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import click
 
 from stream_apple.cli.standard_streams import spell_what_can_not_be_encoded, stand_in_for_closed
-from stream_apple.errors import ConfigurationError, StreamAppleError
+from stream_apple.errors import StreamAppleError
 from stream_apple.nearest_names import nearest_names
 from stream_apple.signals import noting_interrupts
 
@@ -47,8 +47,8 @@ SUMMARIES = {
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
-_OBJECTS_BEFORE_COLLECTING = 200_000
-"""More than a command's imports make. None of them is ever garbage: to look among them takes a tenth of a second."""
+_MORE_THAN_IMPORTS_MAKE = 200_000
+"""Objects. None of those that imports make is ever garbage: to look among them takes a tenth of a second."""
 
 
 class _Commands(click.Group):
@@ -106,7 +106,7 @@ class _Commands(click.Group):
 def _collecting_seldom() -> Iterator[None]:
     """Let Python's garbage collector wait for many new objects; afterwards for as many as before."""
     before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)
+    gc.set_threshold(_MORE_THAN_IMPORTS_MAKE)
     try:
         yield
     finally:
@@ -115,10 +115,11 @@ def _collecting_seldom() -> Iterator[None]:
 
 def _leave_full_output(error: OSError) -> NoReturn:
     """Say that standard output is on a full disk, and end the process without trying again what it still holds."""
-    from stream_apple.cli.output import say
+    from stream_apple.cli.output import say, unwritable_output
 
-    say(f"stream-apple: standard output: expected one that can be written, found: {error.strerror}", err=True)
-    os._exit(ConfigurationError.exit_code)
+    told = unwritable_output(error)
+    say(f"stream-apple: {told}", err=True)
+    os._exit(told.exit_code)
 
 
 def leave(code: int) -> NoReturn:

@@ -58,8 +58,12 @@ def _written() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
-        found = error.strerror or error
-        raise ConfigurationError(f"standard output: expected one that can be written, found: {found}") from error
+        raise unwritable_output(error) from error
+
+
+def unwritable_output(error: OSError) -> ConfigurationError:
+    """Return the error for standard output that can't be written, for instance because its disk is full."""
+    return ConfigurationError(f"standard output: expected one that can be written, found: {error.strerror or error}")
 
 
 def printable_facts(facts: Any) -> Any:  # noqa: ANN401  JSON

@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-import msgpack
-
 from stream_apple.comparing.pairing import Placed
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.prediction_formats import decode_prediction
@@ -87,7 +85,7 @@ def answers_in(records: Sequence[Record], examples: str) -> Iterator[Placed[Side
             topic, partition, offset, epoch, loss = (
                 told[name] for name in ("topic", "partition", "offset", "epoch", "loss")
             )
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError, msgpack.UnpackException):
+        except (ValueError, KeyError):
             continue
         if (topic, partition) != (examples, record.partition()) or type(offset) is not int or type(epoch) is not int:
             continue

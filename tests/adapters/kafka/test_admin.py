@@ -18,7 +18,7 @@ from support.ports import free_ports
 from support.topics import TopicFactory
 from support.waiting import DEADLINE_S
 
-from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.admin import Cluster, timeout_faults
 from stream_apple.adapters.kafka.topics import existing
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import Committed
@@ -49,6 +49,15 @@ def test_a_cluster_without_administration_says_so(mock_cluster: str, monkeypatch
     cluster = Cluster({"bootstrap.servers": mock_cluster})
     with pytest.raises(BrokerError, match=mock_cluster):
         existing(cluster, ["examples"])
+
+
+def test_each_of_several_brokers_is_asked(kafka: str) -> None:
+    """The client takes one broker a call, and refuses the call for two; one that does not answer hides no other."""
+    cluster = Cluster({"bootstrap.servers": kafka, "session.timeout.ms": 3_600_000}, request_s=1.0)
+    (number,) = cluster.brokers
+    cluster.brokers = [number, number + 1]
+    (fault,) = timeout_faults(cluster)
+    assert f"expected at most 1800000, the group.max.session.timeout.ms of broker {number}, found 3600000" in fault
 
 
 def test_an_answer_without_offsets_is_none(mock_cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import ListOffsetsResultInfo  # type: ignore[attr-defined]
 from support.ports import free_ports
 from support.topics import TopicFactory
-from support.waiting import DEADLINE_S
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.admin import Cluster, timeout_faults
 from stream_apple.adapters.kafka.topics import existing
@@ -78,8 +78,13 @@ def test_what_many_groups_have_committed(kafka: str, topic: TopicFactory) -> Non
     for number, name in enumerate(names):
         noted = TopicPartition(examples, 1, number, f"note {number}")
         request = [ConsumerGroupTopicPartitions(name, [noted])]
-        for future in cluster.client.alter_consumer_group_offsets(request).values():
-            future.result(DEADLINE_S)
+
+        def committed(request: list[ConsumerGroupTopicPartitions] = request) -> bool:
+            (future,) = cluster.client.alter_consumer_group_offsets(request).values()
+            (place,) = future.result(DEADLINE_S).topic_partitions
+            return place.error is None  # a coordinator that has just been made says that it is loading
+
+        wait_until(committed, f"{name} has committed")
     found = cluster.committed_by([*names, f"{examples}-nobody"], examples, DEADLINE_S)
     assert found == {
         **{name: [Committed(number, f"note {number}")] for number, name in enumerate(names)},

@@ -72,9 +72,23 @@ def test_all_forms_of_a_table_give_one_model(loss: str) -> None:
     """Arrays, sparse rows, and frames whose columns are called by their numbers."""
     numbered = pd.DataFrame(SMALL, columns=["0", "1", "2"])
     forms: list[Any] = [SMALL, SMALL.tolist(), sparse.csr_matrix(SMALL), sparse.coo_array(SMALL), numbered]
-    forms += [pl.from_pandas(numbered), numbered.to_dict("records"), np.asfortranarray(SMALL), SMALL.astype(object)]
+    forms += [
+        numbered.astype(pd.SparseDtype(float, 0.0)),
+        pl.from_pandas(numbered),
+        numbered.to_dict("records"),
+        np.asfortranarray(SMALL),
+        SMALL.astype(object),
+    ]
     digests = {AppleClassifier(bits=8, loss=loss).fit(form, SIGNS)._online.learner.digest() for form in forms}
     assert len(digests) == 1
+
+
+def test_numbers_beside_texts_stay_numbers() -> None:
+    """NumPy makes texts of all cells of a list of rows in which there is one."""
+    rows = [[31, "de"], [42.5, "fr"], [31, "de"], [50, "it"]]
+    models = [AppleClassifier(bits=8, method="linear").fit(form, [0, 1] * 2) for form in (rows, np.array(rows, object))]
+    assert {each.name for each in models[0].monomials()} == {"0", "1=de", "1=fr", "1=it"}
+    assert models[0].predict_proba(rows).tolist() == models[1].predict_proba(rows).tolist()
 
 
 def test_labels_of_each_kind_come_back() -> None:

@@ -357,6 +357,8 @@ def rows_of_maps(X: Any) -> list[Any] | None:  # noqa: ANN401, N803  scikit-lear
 
     UnreadableCellError for what is no table: a single map, an iterator, a text, a frame that has not been read yet.
     """
+    if hasattr(X, "tocsr"):  # one kind of sparse matrices is a map
+        return None
     if isinstance(X, Mapping | Iterator | AbstractSet | str | bytes) or type(X).__name__ == "LazyFrame":
         refuse_table(X)
     if type(X).__name__ == "Series" or (isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1):

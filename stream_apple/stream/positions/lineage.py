@@ -52,6 +52,12 @@ STARTED_FROM = "from_model"
 NEW_MODEL = "use a new worker.group, with topics.predictions and topics.dead_letters of its own, to begin a new model"
 """The advice if a group can't go on. In the old topics, the new group's answers would be second ones."""
 
+NO_SNAPSHOT = (
+    "if topics.models was another topic, or is another one in a single worker, that one has the snapshot: set it "
+    f"everywhere; else {NEW_MODEL}"
+)
+"""The advice if a snapshot is not where the committed offset says, which names messages, and no topic."""
+
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
 
 

@@ -142,22 +142,27 @@ class TestMechanism:
             assert [output.readline(), output.readline()] == ["told SIGTERM\n", "stopping\n"]
 
 
-class TestRun:
-    """The worker."""
+class TestServices:
+    """Commands that work until they are stopped."""
 
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_a_worker_that_still_starts_ends_well(self, number: signal.Signals) -> None:
-        """Exit code 0, and one event says why."""
+    @pytest.mark.parametrize(
+        ("name", "number"),
+        [("run", signal.SIGTERM), ("run", signal.SIGINT), ("join", signal.SIGTERM), ("serve", signal.SIGTERM)],
+    )
+    def test_one_that_still_starts_ends_well(self, name: str, number: signal.Signals) -> None:
+        """The exit code is 0; one event tells the reason, and one the end."""
         with socket.create_server(("127.0.0.1", 0)) as silent_broker:
             address = f"127.0.0.1:{silent_broker.getsockname()[1]}"
-            settings = {"STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": address, "STREAM_APPLE_HTTP__PORT": "0"}
-            with command("run", "--log-format", "json", **settings) as worker:
+            ports = {"STREAM_APPLE_HTTP__PORT": "0", "STREAM_APPLE_SERVE__PORT": "0"}
+            settings = {"STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": address, **ports}
+            with command(name, "--log-format", "json", **settings) as worker:
                 silent_broker.settimeout(DEADLINE_S)
                 silent_broker.accept()[0].close()
                 worker.send_signal(number)
                 _, events = worker.communicate(timeout=DEADLINE_S)
         assert worker.returncode == 0, events
         assert events.count('"event": "stop_requested"') == 1
+        assert events.count('"event": "stopped"') == 1
         assert f'"signal": "{number.name}"' in events
 
 

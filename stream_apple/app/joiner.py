@@ -45,15 +45,16 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
         _log.info("started", http_port=server.port, config=config.redacted())
         warm_up_outer_maps()
         health.compiled()
-        cluster = Cluster(config.kafka, _ANSWER_S)
-        check_uncompacted(cluster, [config.join.impressions, config.join.outcomes])
-        refuse_joined_before(config, cluster)
-        identity.hold(config, str(cluster.id))
         who = Identity(worker.group, worker.id, worker.transactional_id)
         kafka = KafkaBroker(with_room(config.kafka, largest), who, rule.impressions, reader_ahead_kib=_AHEAD_KIB)
         for watcher in (metrics, health):
             watcher.watch_brokers(lambda: kafka.reachable)
+        # The first question also waits for the cluster, and raises the reason if it does not answer.
         metrics.describe(worker.group, config.topics.examples, kafka.partition_count(config.topics.examples))
+        cluster = Cluster(config.kafka, _ANSWER_S)
+        check_uncompacted(cluster, [config.join.impressions, config.join.outcomes])
+        refuse_joined_before(config, cluster)
+        identity.hold(config, str(cluster.id))
         loop = JoinLoop(
             kafka,
             rule,

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 import structlog
@@ -20,7 +21,7 @@ from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_sources import sources_of
 from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import Config
-from stream_apple.errors import ConfigurationError
+from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.signals import Signals
 from stream_apple.stream.following.replicas import Replicas
@@ -41,7 +42,7 @@ def serve(config: Config, signals: Signals) -> int:
     with closing(listen(told.host, told.port, section="serve")) as listener:
         logs = KafkaLogs(config, retry=RetryPolicy(_KAFKA_S), ahead_kib=_AHEAD_KIB)
         with closing(logs), closing(sources_of(config, logs)) as sources:
-            numbers = logs.chosen([])
+            numbers = all_partitions(logs, str(config.kafka["bootstrap.servers"]))
             _check_group(sources.provenance, logs.committed(numbers))
             settings = settings_of(config)
             reader = InstanceReader(settings)
@@ -65,6 +66,23 @@ def serve(config: Config, signals: Signals) -> int:
                 server.serve_on(listener)
     _log.info("stopped")
     return 0
+
+
+def all_partitions(logs: KafkaLogs, address: str) -> Sequence[int]:
+    """Return all partitions, as soon as a broker answers; BrokerError if none does within a minute."""
+    begun, warned = time.monotonic(), False
+    for _ in RetryPolicy().attempts():
+        try:
+            numbers = logs.chosen([])
+        except BrokerError as error:
+            if not warned:
+                _log.warning("brokers_unreachable", address=address, error=str(error))
+            warned, latest = True, error
+        else:
+            if warned:
+                _log.info("brokers_reachable", address=address, seconds=round(time.monotonic() - begun, 1))
+            return numbers
+    raise latest
 
 
 def _check_group(provenance: Provenance, committed: Mapping[int, Committed | None]) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from stream_apple.app.explain import ExplainedPrediction, explain_from_kafka
 from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import say, table_console
 from stream_apple.config import load
 from stream_apple.errors import VerificationError
@@ -40,7 +41,7 @@ def _place(_context: click.Context, _parameter: click.Parameter, text: str) -> t
     metavar="PARTITION@OFFSET",
     help="The example that was answered, as `tail` shows it: its partition and offset in the examples topic.",
 )
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many rows of the table.")
+@click.option("--top", type=WholeNumber(1), default=20, show_default=True, help="How many rows of the table.")
 @FROM_MODEL
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all rows.")
 def command(path: Path | None, place: tuple[int, int], top: int, from_model: Path | None, *, as_json: bool) -> None:
@@ -51,8 +52,9 @@ def command(path: Path | None, place: tuple[int, int], top: int, from_model: Pat
 
     The constant, each feature and each product of features has a row with its value in the example, its weight, and
     what it adds: value times weight. A mixture of predictors has a column for each, and its share in the published
-    score; "(rest)" is the remainder that no share explains, as scores are bounded, and as probabilities are mixed, not
-    scores. The amounts of --json, added one after another in float64, give the published score to the last bit.
+    score; "(rest)" is the remainder that no share explains, as scores are bounded, as probabilities are mixed, not
+    scores, and as scores may start from naive Bayes. The amounts of --json, added one after another in float64, give
+    the published score to the last bit.
 
     The score is the expected label (squared loss) or the log-odds of label 1 (logistic). With classes there is a score
     for each: the logarithm of its probability, less the mean of these logarithms.

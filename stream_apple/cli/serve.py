@@ -22,8 +22,8 @@ def command(path: Path | None, log_format: logs.LogFormat, from_model: Path | No
     which `stream-apple score` makes it again. The process joins no group and writes nothing to Kafka, so any number of
     them may run. See docs/serving.md.
 
-    Exits with 0 after SIGTERM or SIGINT; with 69 if Kafka can't be reached at the start, 78 if the configuration is
-    wrong.
+    Exits with 0 after SIGTERM or SIGINT; with 69 if no broker answers within a minute of the start, 78 if the
+    configuration is wrong.
     """
     exit_with(lambda: _serve(path, log_format, from_model), log_format)
 

@@ -56,6 +56,7 @@ def end_at_once() -> NoReturn:
     """Exit at once, as there is nothing to finish yet: a supervisor may stop a worker that still compiles."""
     # This is as safe as a crash. An exception would be raised in the middle of other code, and a constructor in C, such
     # as that of a Kafka client, would turn it into another error.
+    _log.info("stopped")
     os._exit(0)
 
 

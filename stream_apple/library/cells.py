@@ -74,6 +74,8 @@ def is_missing(value: object) -> bool:
 class ColumnKeys(dict[Any, int]):
     """The keys of one column's categories by cell, made when a cell first occurs; ABSENT for a missing cell.
 
+    Cells are texts and booleans.
+
     name     the column's name
     reading  how cells are read
     note     is called with key and name of each new category

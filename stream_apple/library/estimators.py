@@ -327,9 +327,8 @@ def _weights(sample_weight: Any, labels: NDArray[np.float64]) -> NDArray[np.floa
     """Return weights of examples, float64[n], of 1 if none are given; ValueError for negative ones."""
     if sample_weight is None:
         return np.ones(len(labels))
-    given = np.asarray(_as_array(sample_weight))
-    if given.ndim:
-        given = checked_weights("sample_weight", given)
+    given: Any = np.asarray(_as_array(sample_weight))
+    given = checked_weights("sample_weight", given) if given.ndim else given.item()
     weights: NDArray[np.float64] = _check_sample_weight(given, labels.reshape(-1, 1), dtype=np.float64)
     return checked_weights("sample_weight", weights)
 
@@ -346,7 +345,10 @@ def _unique(classes: Any) -> NDArray[Any]:  # noqa: ANN401
 
 def _as_array(column: Any) -> Any:  # noqa: ANN401
     """Return a series of any kind of frame as an array."""
-    return column.to_numpy() if type(column).__module__.partition(".")[0] in {"polars", "pyarrow"} else column
+    library = type(column).__module__.partition(".")[0]
+    if library == "pyarrow":
+        return np.asarray(column)  # its own `to_numpy` refuses to copy, which texts and truths need
+    return column.to_numpy() if library == "polars" else column
 
 
 def _frame_of(X: Any) -> Any:  # noqa: ANN401, N803

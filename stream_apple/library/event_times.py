@@ -15,8 +15,17 @@ Time = datetime | np.datetime64 | float
 
 
 def milliseconds_of(times: Iterable[Time]) -> NDArray[np.int64]:
-    """Return the milliseconds since 1970 of each time, int64[n]; ValueError for anything that is not a time."""
-    return np.array([_milliseconds(time) for time in times], np.int64)
+    """Return the milliseconds since 1970 of each time, int64[n].
+
+    ValueError for anything that is not a time, and for a time of which a worker makes a dead letter: one that is not
+    after the beginning of 1970, and before the year 10000.
+    """
+    given = list(times)
+    found = [_milliseconds(time) for time in given]
+    for time, since_1970 in zip(given, found, strict=True):
+        if not 0 < since_1970 < END_MS:
+            raise ValueError(f"time: expected one after the beginning of 1970, before the year 10000, found {time!r}")
+    return np.array(found, np.int64)
 
 
 def span_of(length: str | timedelta | None) -> int | None:
@@ -56,7 +65,4 @@ def _milliseconds(time: Time) -> int:
     given: object = time
     if isinstance(given, bool) or not isinstance(given, float | int | np.integer | np.floating):
         raise ValueError(f"time: expected a datetime, or seconds since 1970, found {time!r}")  # noqa: TRY004  as above
-    seconds = float(time)
-    if not -END_MS < seconds * 1000.0 < END_MS:  # a worker makes a dead letter of what is later
-        raise ValueError(f"time: expected seconds since 1970, before the year 10000, found {time!r}")
-    return math.floor(seconds * 1000.0 + 0.5)
+    return math.floor(min(max(float(time) * 1000.0, 0.0), END_MS) + 0.5)

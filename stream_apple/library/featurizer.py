@@ -40,6 +40,7 @@ from stream_apple.library.cells import (
     refuse_number,
     refuse_surrogate,
     refuse_time,
+    text_of,
 )
 
 LARGE = 2.0**59
@@ -135,7 +136,7 @@ class Featurizer:
         UnreadableCellError for a column of times, or for a cell that can't be the value of a feature.
         """
         names = [_column_name(name) for name in frame.columns]
-        columns = [frame.get_column(name) for name in frame.columns]
+        columns = [_dense_column(frame.get_column(name)) for name in frame.columns]
         if self._mapping is not None or any(_is_nested(column) for column in columns):
             lists = [column.to_list() for column in columns]
             return self.maps([dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)])
@@ -261,9 +262,11 @@ class Featurizer:
         native = column.to_native()
         attribute = np.array([_attribute_of(name)], np.uint64)
         if str(dtype) != "Object" and hasattr(native, "factorize"):  # of pandas: equal cells are hashed once
-            codes, texts = native.factorize()
-            of_texts = [self._category_keys(name)[text] for text in texts.tolist()]
-            keys = np.array([*of_texts, ABSENT], np.uint64)[codes].reshape(-1, 1)  # the code of a missing cell is -1
+            codes, cells = native.factorize()
+            known, where = self._category_keys(name), f"column {name!r}"
+            # Numbers are spelled before they are looked up: to a dict 1, 1.0 and True are the same.
+            of_cells = [known[cell if isinstance(cell, bool) else text_of(cell, where)] for cell in cells.tolist()]
+            keys = np.array([*of_cells, ABSENT], np.uint64)[codes].reshape(-1, 1)  # the code of a missing cell is -1
             return keys, (keys != ABSENT).astype(np.float32), attribute
         cells = column.to_list()
         if str(dtype) == "Object" and not all(isinstance(cell, str) or is_missing(cell) for cell in cells):
@@ -354,6 +357,8 @@ def rows_of_maps(X: Any) -> list[Any] | None:  # noqa: ANN401, N803  scikit-lear
 
     UnreadableCellError for what is no table: a single map, an iterator, a text, a frame that has not been read yet.
     """
+    if hasattr(X, "tocsr"):  # one kind of sparse matrices is a map
+        return None
     if isinstance(X, Mapping | Iterator | AbstractSet | str | bytes) or type(X).__name__ == "LazyFrame":
         refuse_table(X)
     if type(X).__name__ == "Series" or (isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1):
@@ -369,15 +374,17 @@ def refuse_table(X: object) -> NoReturn:  # noqa: N803  scikit-learn's
 
 
 def array_of(rows: Sequence[Any]) -> NDArray[Any]:
-    """Return a list of rows as an array; UnreadableCellError for rows of different lengths."""
+    """Return a list of rows as an array whose cells have their own types; UnreadableCellError for different lengths."""
     try:
-        return np.asarray(rows)
+        cells = np.asarray(rows)
     except ValueError:
         lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in rows]
         wrong = next((number for number, length in enumerate(lengths) if length != lengths[0]), 0)
         raise UnreadableCellError(
             f"X: expected rows of one length, found {lengths[0]} cells in row 0 and {lengths[wrong]} in row {wrong}"
         ) from None
+    # Beside a text NumPy makes texts of numbers, too.
+    return np.asarray(rows, object) if cells.dtype.kind == "U" else cells
 
 
 def are_numbers(cells: NDArray[Any]) -> bool:
@@ -411,6 +418,15 @@ def _floats(column: Any) -> NDArray[Any]:  # noqa: ANN401  a Series of narwhals
     if cells.dtype.kind == "O":
         return np.array([np.nan if is_missing(cell) else float(cell) for cell in cells.tolist()])
     return np.asarray(cells, np.float64)
+
+
+def _dense_column(column: Any) -> Any:  # noqa: ANN401  Series of narwhals
+    """Return the column; of pandas' sparse ones, whose type says nothing of their cells, a dense one."""
+    if str(column.dtype) != "Unknown" or not hasattr(native := column.to_native(), "sparse"):
+        return column
+    import narwhals.stable.v2 as nw
+
+    return nw.from_native(native.sparse.to_dense(), series_only=True)
 
 
 def _is_nested(column: Any) -> bool:  # noqa: ANN401  a Series of narwhals

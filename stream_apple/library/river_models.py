@@ -44,7 +44,10 @@ class _Apple(base.Estimator):
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
-        changed = (f"{name}={value!r}" for name, value in self._get_params().items() if value != defaults[name].default)
+        shown = (
+            (name, repr(value)) for name, value in self._get_params().items()
+        )  # arrays have no truth, so texts differ
+        changed = (f"{name}={value}" for name, value in shown if value != repr(defaults[name].default))
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def end_epoch(self) -> None:
@@ -93,8 +96,8 @@ class _Apple(base.Estimator):
         import narwhals.stable.v2 as nw
 
         read = nw.from_native(frame, eager_only=True)
-        if self._model.sort_names:
-            read = read.select(sorted(read.columns, key=str))
+        if self._model.sort_names and read.columns:
+            read = read.select([nw.col(name) for name in sorted(read.columns, key=str)])  # a name may be a whole number
         return self._model.featurizer.frame(read)
 
 
@@ -196,7 +199,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
     def learn_many(self, X: Any, y: Any, w: Any = None, times: Iterable[Time] | None = None) -> None:  # noqa: ANN401, N803
         """Learn the rows of a frame, in order, at these times where epochs are spans of time."""
         batch = self._batch(X)
-        labels = [self._number_of(label) for label in list(y)]
+        labels = [self._number_of(label) for label in (y.to_pylist() if hasattr(y, "to_pylist") else y)]
         self._model.learn_batch(_labelled(batch, np.array(labels, np.float64), w), times)
 
     def predict_proba_many(self, X: Any) -> Any:  # noqa: ANN401, N803
@@ -242,11 +245,12 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         return found
 
     def _first_numbers(self) -> dict[Any, float]:
-        if self._softmax:
-            return {} if isinstance(self.classes, int) else {y: float(k) for k, y in enumerate(self.classes or ())}
         if self.classes is None:
             return {False: -1.0, True: 1.0}
-        assert not isinstance(self.classes, int)
+        if isinstance(self.classes, int):
+            return {}
+        if self._softmax:
+            return {y: float(k) for k, y in enumerate(self.classes)}
         return dict(zip(self.classes, (-1.0, 1.0), strict=True))
 
     def _check_classes(self) -> None:

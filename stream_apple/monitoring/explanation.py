@@ -31,7 +31,8 @@ from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
 
 CONSTANT = "(constant)"
 REST = "(rest)"
-"""The remainder that no feature explains: scores are bounded, and a mixture is not quite the weighted sum of scores."""
+"""The remainder that no feature explains: scores are bounded, a mixture is not quite the weighted sum of scores, and
+with a warm start scores start from the log-odds of naive Bayes."""
 ROUNDING = "(rounding)"
 """The remainder after REST, which is itself rounded; it is there only if the sum would not be exact without it."""
 

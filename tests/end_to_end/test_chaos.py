@@ -147,7 +147,8 @@ def check_report(report: dict[str, Any], watcher: Watcher) -> None:
         assert predictions["matched"] == predictions["expected"]
         assert letters["matched"] == letters["expected"]
         assert predictions["expected"] + letters["expected"] == found["records"] == found["stop"]
-        assert letters["expected"] == pytest.approx(BAD_SHARE * found["records"], rel=0.2)
+        mean = BAD_SHARE * found["records"]
+        assert letters["expected"] == pytest.approx(mean, abs=5 * mean**0.5)  # how many records there are is by chance
         assert predictions["foreign"] == 0
         assert found["snapshot"]["at"] == found["stop"]
         assert found["relearned"] == found["snapshot"]["digest"]

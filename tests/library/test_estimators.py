@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,6 +58,16 @@ def test_fit_learns_a_set(order: list[int], weights: list[int]) -> None:
     assert first._online.learner.digest() == second._online.learner.digest()
 
 
+def test_one_weight_is_that_of_all_rows() -> None:
+    """As with scikit-learn's own estimators; a wrong one is refused."""
+    one, many = (AppleRegressor(bits=8).fit(SMALL, SMALL[:, 1], sample_weight=each) for each in (2.0, np.full(40, 2.0)))
+    assert one._online.learner.digest() == many._online.learner.digest()
+    with pytest.raises(
+        ValueError, match=r"sample_weight: expected finite weights from 0 to 1e12, found -1\.0 in row 0"
+    ):
+        AppleRegressor(bits=8).fit(SMALL, SMALL[:, 1], sample_weight=-1.0)
+
+
 def test_a_seed_decides_on_the_order() -> None:
     """Another seed is another model; without shuffling the order of the rows counts."""
     digests = {
@@ -71,10 +82,31 @@ def test_a_seed_decides_on_the_order() -> None:
 def test_all_forms_of_a_table_give_one_model(loss: str) -> None:
     """Arrays, sparse rows, and frames whose columns are called by their numbers."""
     numbered = pd.DataFrame(SMALL, columns=["0", "1", "2"])
-    forms: list[Any] = [SMALL, SMALL.tolist(), sparse.csr_matrix(SMALL), sparse.coo_array(SMALL), numbered]
-    forms += [pl.from_pandas(numbered), numbered.to_dict("records"), np.asfortranarray(SMALL), SMALL.astype(object)]
+    forms: list[Any] = [
+        SMALL,
+        SMALL.tolist(),
+        sparse.csr_matrix(SMALL),
+        sparse.coo_array(SMALL),
+        sparse.dok_matrix(SMALL),
+        numbered,
+    ]
+    forms += [
+        numbered.astype(pd.SparseDtype(float, 0.0)),
+        pl.from_pandas(numbered),
+        numbered.to_dict("records"),
+        np.asfortranarray(SMALL),
+        SMALL.astype(object),
+    ]
     digests = {AppleClassifier(bits=8, loss=loss).fit(form, SIGNS)._online.learner.digest() for form in forms}
     assert len(digests) == 1
+
+
+def test_numbers_beside_texts_stay_numbers() -> None:
+    """NumPy makes texts of all cells of a list of rows in which there is one."""
+    rows = [[31, "de"], [42.5, "fr"], [31, "de"], [50, "it"]]
+    models = [AppleClassifier(bits=8, method="linear").fit(form, [0, 1] * 2) for form in (rows, np.array(rows, object))]
+    assert {each.name for each in models[0].monomials()} == {"0", "1=de", "1=fr", "1=it"}
+    assert models[0].predict_proba(rows).tolist() == models[1].predict_proba(rows).tolist()
 
 
 def test_labels_of_each_kind_come_back() -> None:
@@ -85,6 +117,9 @@ def test_labels_of_each_kind_come_back() -> None:
         assert set(found.predict(SMALL).tolist()) <= set(names)
         assert found.classes_.tolist() == names
     assert AppleClassifier(bits=8).fit(SMALL, pl.Series(SIGNS)).score(SMALL, SIGNS) > 0.8
+    for cells in (["no", "yes"], [False, True]):
+        column = pa.array([cells[sign] for sign in SIGNS])
+        assert AppleClassifier(bits=8).fit(SMALL, column).classes_.tolist() == cells
     part = AppleClassifier(bits=8).partial_fit(SMALL[:5], ["b"] * 5, classes=["a", "b", "c"])
     assert part.predict_proba(SMALL).shape == (40, 3)
     assert np.allclose(part.predict_proba(SMALL).sum(axis=1), 1.0)

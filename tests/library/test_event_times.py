@@ -1,5 +1,6 @@
 """Epochs of River's models that are spans of event time."""
 
+import math
 import pickle
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,8 @@ def test_times_are_needed_where_epochs_are_spans_of_time() -> None:
         AppleClassifier(**CHOSEN).learn_many(frame, labels, times=times[:3])
     with pytest.raises(ValueError, match="time: expected none"):
         AppleClassifier().learn_one({"a": 1.0}, True, time=times[0])  # noqa: FBT003
-    for no_time in (True, "noon", float("nan"), 1e30, 1.7e12, pd.NaT, np.datetime64("NaT", "s")):
+    never = (0, -1.0, -math.inf, 4e-4, datetime(1969, 12, 31, tzinfo=UTC), np.datetime64("12000-01-01"), 1e30, 1.7e12)
+    for no_time in (True, "noon", math.nan, pd.NaT, np.datetime64("NaT", "s"), *never):
         with pytest.raises(ValueError, match="time: expected"):
             AppleClassifier(**CHOSEN).learn_one({"a": 1.0}, True, time=no_time)  # type: ignore[arg-type]  # noqa: FBT003
     for no_span in (5, "soon", "", timedelta(0), "0s"):
@@ -79,5 +81,5 @@ def test_times_are_needed_where_epochs_are_spans_of_time() -> None:
 
 def test_times_of_numpy_are_times() -> None:
     """Of any unit, as a column of a frame has them."""
-    times = np.array(["2026-11-24T12:30", "1969-12-31T23:59"], "M8[m]")
-    assert milliseconds_of(times).tolist() == milliseconds_of(pd.to_datetime(times)).tolist() == [1795523400000, -60000]
+    times = np.array(["2026-11-24T12:30", "1970-01-01T00:01"], "M8[m]")
+    assert milliseconds_of(times).tolist() == milliseconds_of(pd.to_datetime(times)).tolist() == [1795523400000, 60000]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from river import datasets, ensemble, evaluate, metrics, preprocessing
 
@@ -60,6 +61,26 @@ def test_rows_come_alone_or_in_frames(chosen: dict[str, Any]) -> None:
     assert one._model.online.learner.digest() == pickled._model.online.learner.digest()
     found = many.predict_proba_many(frame[columns][:9])
     assert found[True].tolist() == [one.predict_proba_one(x)[True] for x in frame[:9].to_dict("records")]
+
+
+def test_columns_may_be_called_by_numbers() -> None:
+    """As pandas calls those of an array; labels of pyarrow are labels."""
+    rows, labels = np.random.default_rng(5).normal(size=(60, 12)), [True, False] * 30
+    one, many = AppleClassifier(bits=8), AppleClassifier(bits=8)
+    for row, label in zip(rows.tolist(), labels, strict=True):
+        one.learn_one(dict(enumerate(row)), label)
+    many.learn_many(pd.DataFrame(rows), pa.array(labels))
+    assert one._model.online.learner.digest() == many._model.online.learner.digest()
+    assert many.predict_many(pd.DataFrame(index=[4, 2])).tolist() == [many.predict_one({})] * 2
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "c"]])
+def test_classes_may_be_an_array(names: list[str]) -> None:
+    """Such as NumPy's `unique` of the labels."""
+    model = AppleClassifier(classes=np.array(names))
+    model.learn_one({"x": 1.0}, "b")
+    assert list(model.predict_proba_one({"x": 1.0})) == names
+    assert repr(model.clone()) == f"AppleClassifier(classes={np.array(names)!r})"
 
 
 def test_rows_with_other_names_and_nested_maps() -> None:

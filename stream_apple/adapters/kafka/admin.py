@@ -106,7 +106,9 @@ class Cluster:
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic had when the cluster was asked; ConfigurationError without it."""
         if topic not in self.topics:
-            raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
+            raise ConfigurationError(
+                f"topic {topic}: expected an existing topic, found none; `stream-apple topics` creates it"
+            )
         return self.topics[topic]
 
     def ask_coordinator(self, request: Callable[[], _T]) -> _T:

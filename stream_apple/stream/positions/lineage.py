@@ -17,8 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-import msgpack
-
 from stream_apple.config import Config
 from stream_apple.config.duration import FOREVER
 from stream_apple.core.codec.prediction_formats import decode_prediction
@@ -349,7 +347,7 @@ def origin_of_prediction(record: Record) -> Origin | None:
     try:
         told = decode_prediction(record.value() or b"")
         model, topic, partition, offset = (told[name] for name in ("model", "topic", "partition", "offset"))
-    except (ValueError, TypeError, KeyError, RecursionError, msgpack.UnpackException):
+    except (ValueError, KeyError):
         return None
     if not (isinstance(partition, int) and isinstance(offset, int) and isinstance(topic, str)):
         return None

@@ -72,7 +72,7 @@ def _lines(
         "",
         *_by_set(outcomes, outcomes.relative_error, show=hundredths),
     ]
-    yield from ["## Features per example", ""]
+    yield from ["## Features per example", "", "Of seed 0, the constant among them.", ""]
     yield from _by_set(outcomes, lambda line, name: outcomes.get(line.label, name).features, show=numbers)
 
     def tested(line: Line, name: str) -> float | None:

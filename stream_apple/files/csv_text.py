@@ -5,6 +5,7 @@ of numbers NA, NaN, null and the like are missing; an empty cell is missing in e
 """
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
@@ -26,6 +27,7 @@ from stream_apple.files.table import Cell, ColumnRoles, RowReader, row_reader
 _SAMPLED_ROWS = 1000
 _SAMPLED_CHARACTERS = 1 << 30  # at most, however long the rows are
 _KEPT_IN_MEMORY = 16 << 20  # bytes of the sampled rows; more wait on disk
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
 _MISSING = frozenset({"NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 
 _Row: TypeAlias = tuple[int, list[str]]
@@ -96,7 +98,8 @@ class _Text:
                 self._size = self._parts = 0
                 first = reader.line_num + 1
                 if row:
-                    yield self._before + reader.line_num, row
+                    # The library skips spaces before a cell; those behind it mean as little.
+                    yield self._before + reader.line_num, [cell.rstrip(" ") for cell in row]
         except csv.Error as error:
             fault = f"{error}"
             if reader.line_num > first:
@@ -123,11 +126,12 @@ class _Text:
 def _kinds(reader: RowReader, header: Sequence[str], sample: Iterator[_Row], delimiter: str) -> list[bool | None]:
     """Return for each column whether it holds texts; None if no row shows it. Reads a thousand rows of the sample.
 
-    ParseError for numbers with a decimal comma in a file with semicolons: as categories they would be of little use.
+    ParseError for a column whose numbers are written otherwise, see `_is_otherwise_a_number`: as categories they would
+    be of little use.
     """
     kinds = [True if name in reader.texts else False if name in reader.numbers else None for name in header]
     asked = [place for place, kind in enumerate(kinds) if kind is None]
-    commas: dict[int, str] = {}
+    otherwise: dict[int, str] = {}
     for _, row in islice(sample, _SAMPLED_ROWS):
         if len(row) != len(header):
             continue
@@ -137,17 +141,31 @@ def _kinds(reader: RowReader, header: Sequence[str], sample: Iterator[_Row], del
                 continue
             if spelled_number(cell) is not None:
                 kinds[place] = False
-            elif delimiter == ";" and spelled_number(cell.replace(",", ".", 1)) is not None:
-                commas.setdefault(place, cell)
+            elif _is_otherwise_a_number(cell, delimiter):
+                otherwise.setdefault(place, cell)
             else:
                 kinds[place] = True
         asked = [place for place in asked if not kinds[place]]
     for place in asked:
-        if place in commas:
+        if place in otherwise:
             name = header[place]
-            expected = f"numbers with a decimal point in column {name!r} (--column category={name} makes it categories)"
-            raise ParseError(expected, repr(commas[place]))
+            expected = (
+                f"numbers with a decimal point, and no other sign, in column {name!r} "
+                f"(--column category={name} makes it categories)"
+            )
+            raise ParseError(expected, repr(otherwise[place]))
     return kinds
+
+
+def _is_otherwise_a_number(cell: str, delimiter: str) -> bool:
+    """Whether a cell is a number with a percent sign, with a comma after each thousand, or with a decimal comma.
+
+    Between commas a comma is no decimal one.
+    """
+    plain = cell.removesuffix("%").rstrip(" ")
+    if _THOUSANDS.fullmatch(plain):
+        return True
+    return spelled_number(plain if delimiter == "," else plain.replace(",", ".", 1)) is not None
 
 
 class _Cells:

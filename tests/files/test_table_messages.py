@@ -97,11 +97,31 @@ def test_decimal_commas_are_refused_with_what_to_do(write: Write) -> None:
     """They would be a category each; whoever wants that says so."""
     path = write("label;age;code\n1;3,5;1,2\n0;4;x\n")
     assert fault(path) == (
-        ":1: expected numbers with a decimal point in column 'age' (--column category=age makes it categories), "
-        "found '3,5'"
+        ":1: expected numbers with a decimal point, and no other sign, in column 'age' (--column category=age makes it "
+        "categories), found '3,5'"
     )
     examples = read_examples(path, None, ColumnRoles(categories=frozenset({"age"})))
     assert next(examples).features == {"age=3,5": 1.0, "code=1,2": 1.0}
+
+
+@pytest.mark.parametrize("cell", ["1,000", "-12,345,678.5", "5%", "0.5 %", "1,000%"])
+def test_numbers_with_other_signs_are_refused(write: Write, cell: str) -> None:
+    """Like those with a decimal comma; between commas that is none."""
+    path = write(f'label,a,b\n1,"{cell}",2\n0,7,"3,5"\n')
+    found = fault(path)
+    assert found.startswith(":1: expected numbers with a decimal point, and no other sign, in column 'a'")
+    assert found.endswith(f"found '{cell}'")
+    examples = read_examples(path, None, ColumnRoles(categories=frozenset({"a"})))
+    assert [example.features for example in examples] == [{f"a={cell}": 1.0, "b=2": 1.0}, {"a=7": 1.0, "b=3,5": 1.0}]
+
+
+def test_spaces_round_a_cell_are_not_part_of_it(write: Write) -> None:
+    """Not of a name, a number, a category or a label, before or behind it."""
+    path = write("label , a ,b\n 1 , 2 , x \n0,3,x\n")
+    assert [(example.label, example.features) for example in read_examples(path)] == [
+        (1.0, {"a": 2.0, "b=x": 1.0}),
+        (0.0, {"a": 3.0, "b=x": 1.0}),
+    ]
 
 
 def test_a_time_in_parquet_names_the_option_for_times(tmp_path: Path) -> None:

@@ -32,6 +32,12 @@ def compare_groups(
             _source(opened, each, each.topics.predictions, partial(answers_in, examples=examples))
             for each in (champion, challenger)
         ]
+        counts = [len(source.ranges) for source in sources]
+        if len(set(counts)) > 1:
+            raise ConfigurationError(
+                f"topic {sources[1].topic}: expected as many partitions as {sources[0].topic} has, {counts[0]}, found "
+                f"{counts[1]}; `stream-apple topics --alter` adds some"
+            )
         if request.weighted:
             decoder = settings_of(champion).decoder()
             sources.append(_source(opened, champion, examples, partial(weights_in, decoder=decoder)))

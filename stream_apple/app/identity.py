@@ -89,8 +89,8 @@ def explained(error: FencedError, config: Config, open_s: float) -> BrokerError:
     if open_s > limit_s:
         return BrokerError(
             f"{who} had a transaction open for {open_s:.0f} s, and the brokers have ended it after {limit_s:g} s "
-            f"(transaction.timeout.ms), unless another process with this identity has: this one was frozen, or starved "
-            f"({error})"
+            f"(transaction.timeout.ms), unless another process with this identity has: this one was frozen, starved or "
+            f"throttled by a quota ({error})"
         )
     return FencedError(
         f"{who} belongs to another process now, which has started with the same identity, here or on another machine: "

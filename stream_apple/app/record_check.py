@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
 from stream_apple.adapters.kafka.log_reader import CommittedReader
 from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.config import Config
 from stream_apple.config.learner_settings import named_namespaces
+from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import ALL, OWN_MESSAGE, InputMapping
 from stream_apple.core.input.parsing import parsed_record
 from stream_apple.core.input.record_mapper import DEEPEST, RecordMapper
@@ -47,11 +49,9 @@ class _Shape(NamedTuple):
 def check_records(config: Config) -> Iterator[Finding]:
     """Yield a note for each thing that the configuration names and that none of the newest records has.
 
-    It yields nothing for faults that other checks report, where there are no records yet, and for records that take a
-    registry's schemas to be read.
+    A fault is a registry that does not tell the schema of one of them. It yields nothing for faults that other checks
+    report, and where there are no records yet.
     """
-    if config.registry:
-        return
     topic, labelled = config.topics.examples, True
     try:
         cluster = Cluster(config.kafka)
@@ -62,7 +62,13 @@ def check_records(config: Config) -> Iterator[Finding]:
     except (BrokerError, ConfigurationError, GapError):
         return
     mapping = config.input.mapping()
-    contents = [_content(record) for record in found]
+    try:
+        schemas = registry_of(config, REQUEST_S)
+        contents = [_content(record, schemas) for record in found]
+    except (BrokerError, ConfigurationError) as error:
+        setting, _, text = str(error).partition(": ")
+        yield Finding("fault", setting, text)
+        return
     parsed = [each for each in contents if isinstance(each, dict)]
     if parsed:
         roles = [role for role in _LACKING if labelled or role != "label"]
@@ -85,10 +91,10 @@ def _newest(config: Config, cluster: Cluster, topic: str) -> Sequence[Record]:
         return [record for found in reader.read_to(ends) for _, record in found]
 
 
-def _content(record: Record) -> object:
-    """Return what the record holds, or the ParseError that says why it can't be read."""
+def _content(record: Record, schemas: Schemas | None) -> object:
+    """Return what the record holds, or the ParseError that says why it can't be read; BrokerError as of `schemas`."""
     try:
-        return parsed_record(record.value() or b"")
+        return parsed_record(record.value() or b"", schemas)
     except ParseError as error:
         return error
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
-import msgpack
-
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.log_reader import CommittedReader
 from stream_apple.app.topic_owner import groups_of_models, other_groups
@@ -31,7 +29,7 @@ _Address = tuple[str, int, int]
 """Topic, partition and offset."""
 _Stopping = Callable[[], bool]
 
-_TOLD = ("prediction", "probability", "label", "loss", "epoch", "id", "model")
+_TOLD = ("prediction", "probability", "probabilities", "label", "loss", "epoch", "id", "model")
 _SPARE = 64  # offsets that are allowed for markers of transactions, at first
 _FARTHER = 8  # the factor by which reading begins farther back, if too few messages were found
 _LONGEST_FAULT = 300
@@ -214,7 +212,7 @@ def _prediction(topic: str, record: Record) -> PublishedMessage:
         facts = {name: _in_json(told[name]) for name in _TOLD if name in told}
         _check_number(facts["prediction"])
         _check_number(facts.get("probability", 0.0))
-    except (ValueError, TypeError, KeyError, OverflowError, msgpack.UnpackException) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         found = framing(record.value() or b"") or repr(error)
         return _unreadable(topic, record, f"expected a prediction, found: {found}")
     return _message("prediction", topic, record, example, facts)
@@ -256,12 +254,16 @@ def _check_number(value: object) -> None:
 def _in_json(value: object) -> object:
     """Return a value of a prediction as a JSON type; bytes, which an id may be, become base64.
 
-    TypeError for other types, ValueError for a float that is not finite.
+    TypeError for other types, ValueError for a number that is not finite, OverflowError for one that is no float.
     """
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, int | float) and not math.isfinite(value):
         raise ValueError(f"{value} among its numbers")
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, list):  # the probabilities of all classes
+        for each in value:
+            _check_number(each)
+        return list(map(_in_json, value))
     raise TypeError(f"a value of type {type(value).__name__}")

@@ -202,6 +202,11 @@ def _remarks(told: ComparisonReport) -> Iterator[str]:
             yield f"{count:,} answers of the {side} are ahead of the other's"
     if told.unlabelled:
         yield f"{told.unlabelled:,} examples have no label"
+    if told.disputed:
+        yield (
+            f"{told.disputed:,} examples have another label for the challenger, and are left out: expected the same "
+            f"input.label and input.label_map in both configurations"
+        )
     for side, count in told.repeated.items():
         if count:
             yield f"{count:,} further answers of the {side} to the same example are left out"

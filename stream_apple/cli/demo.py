@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stream_apple.cli.options.extra import needs_extra
+from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config.schema import LARGEST_PORT
 from stream_apple.demo.child import ChildEndedError
@@ -44,7 +45,7 @@ class _Run(NamedTuple):
 @click.command()
 @click.option(
     "--examples",
-    type=click.IntRange(min=1000),
+    type=WholeNumber(1000),
     help=f"How many examples to send; with --loop, how many requests.  [default: {_EXAMPLES}; {_REQUESTS} with --loop]",
 )
 @click.option(

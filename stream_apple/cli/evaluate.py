@@ -21,7 +21,7 @@ from stream_apple.cli.options.example_times import (
     times_options,
 )
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
-from stream_apple.cli.options.parameters import OutputFile, duration, gathered, given_options
+from stream_apple.cli.options.parameters import OutputFile, WholeNumber, duration, gathered, given_options
 from stream_apple.cli.options.shards import ShardChoice, shard_options
 from stream_apple.cli.output import say, table_console
 from stream_apple.config import EpochSettings, load
@@ -96,12 +96,12 @@ class _Output(NamedTuple):
 @learner_options
 @click.option(
     "--epochs",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     default=6,
     show_default=True,
     help="How many equal epochs the pass has.",
 )
-@click.option("--doubling", type=click.IntRange(1), help="Epochs end after DOUBLING * 2^k examples.")
+@click.option("--doubling", type=WholeNumber(1), help="Epochs end after DOUBLING * 2^k examples.")
 @click.option(
     "--epoch-length",
     callback=duration(EPOCH_LENGTH.low, most=EPOCH_LENGTH.high),
@@ -124,7 +124,7 @@ class _Output(NamedTuple):
 )
 @click.option(
     "--label-delay-examples",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     metavar="N",
     hidden=True,
     help="Each label is known when the N-th example after its own comes; 1 is no delay.",
@@ -139,7 +139,7 @@ class _Output(NamedTuple):
     show_default=True,
     help="Share of the examples that are only scored.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the shuffle.")
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the shuffle.")
 @click.option("--no-shuffle", "keep_order", is_flag=True, help="Keep the order of the files.")
 @click.option("--predictions", type=OutputFile(), help="Write progressive predictions.")
 @click.option("--plot", type=OutputFile(), help="Draw the progressive loss (extra: study).")

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from stream_apple.app.explain import ExplainedPrediction, explain_from_kafka
 from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import say, table_console
 from stream_apple.config import load
 from stream_apple.errors import VerificationError
@@ -40,7 +41,7 @@ def _place(_context: click.Context, _parameter: click.Parameter, text: str) -> t
     metavar="PARTITION@OFFSET",
     help="The example that was answered, as `tail` shows it: its partition and offset in the examples topic.",
 )
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many rows of the table.")
+@click.option("--top", type=WholeNumber(1), default=20, show_default=True, help="How many rows of the table.")
 @FROM_MODEL
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all rows.")
 def command(path: Path | None, place: tuple[int, int], top: int, from_model: Path | None, *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter
-from stream_apple.cli.options.parameters import duration
+from stream_apple.cli.options.parameters import WholeNumber, duration
 from stream_apple.cli.output import say
 from stream_apple.config import load
 from stream_apple.demo.loop.asking import Asker
@@ -61,8 +61,8 @@ def _address(_context: click.Context, _parameter: click.Parameter, value: str | 
     show_default=True,
     help="Share of examples that no worker can use: they become dead letters.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
-@click.option("--limit", type=click.IntRange(min=0), help="Stop after so many examples.  [default: never]")
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of all random numbers.")
+@click.option("--limit", type=WholeNumber(0), help="Stop after so many examples.  [default: never]")
 @click.option(
     "--ask",
     "server",

@@ -20,7 +20,7 @@ from stream_apple.app.inspect import (
     from_worker,
     to_file,
 )
-from stream_apple.cli.options.parameters import OutputFile
+from stream_apple.cli.options.parameters import OutputFile, WholeNumber
 from stream_apple.cli.output import printable_facts, say, table_console
 from stream_apple.config import Config, load
 
@@ -40,7 +40,7 @@ _SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last
 @click.option(
     "--partition",
     "partitions",
-    type=click.IntRange(min=0),
+    type=WholeNumber(0),
     multiple=True,
     help="Partition of the examples topic; may be repeated.  [default: all]",
 )

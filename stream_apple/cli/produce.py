@@ -24,7 +24,7 @@ from stream_apple.cli.options.example_times import (
     time_of_day_ms,
     times_options,
 )
-from stream_apple.cli.options.parameters import gathered
+from stream_apple.cli.options.parameters import WholeNumber, gathered
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
@@ -85,15 +85,15 @@ def _rate(_context: click.Context, _parameter: click.Parameter, value: str | Non
 @click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
 @click.option("--bootstrap-servers", metavar="HOST:PORT,...", help="Brokers, instead of the configuration's.")
 @click.option("--rate", callback=_rate, metavar="N/s", help="Examples a second.  [default: as fast as it goes]")
-@click.option("--limit", type=click.IntRange(min=0), help="Stop after so many examples in all.")
+@click.option("--limit", type=WholeNumber(0), help="Stop after so many examples in all.")
 @click.option(
     "--partitions",
-    type=click.IntRange(min=1),
+    type=WholeNumber(1),
     help="Send to the first N partitions only.  [default: all]",
 )
 @column_options
 @times_options(start="so that the last is now", interval="what --rate implies, else 1ms")
-@click.option("--repeat", type=click.IntRange(min=1), default=1, help="Send the files N times.  [default: 1]")
+@click.option("--repeat", type=WholeNumber(1), default=1, help="Send the files N times.  [default: 1]")
 @click.option("--quiet", is_flag=True, help="Print no progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
 @gathered(target=_Target, amount=_Amount, times=Times, output=_Output, columns=ColumnOptions)

@@ -10,7 +10,7 @@ from typing import NamedTuple, get_args
 import click
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from stream_apple.cli.options.parameters import OutputFolder, gathered
+from stream_apple.cli.options.parameters import OutputFolder, WholeNumber, gathered
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.cli.progress import PlainLines
 from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
@@ -113,7 +113,7 @@ _EPILOG = "\b\n" + "\n".join(
     f"[default: {', '.join(n for n, m in METHODS.items() if m.default)}]",
 )  # fmt: skip
 @click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many random splits.")
-@click.option("--rows", type=click.IntRange(10), default=50_000, show_default=True, help="Most rows of a set.")
+@click.option("--rows", type=WholeNumber(10), default=50_000, show_default=True, help="Most rows of a set.")
 @click.option(
     "--rates", callback=_rates, default="tuned", show_default=True, metavar="tuned|default|NUMBERS",
     help="Learning rates to choose from.",
@@ -141,7 +141,7 @@ _EPILOG = "\b\n" + "\n".join(
     help="Folder for runs, tables and figures.",
 )  # fmt: skip
 @click.option(
-    "--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="as many as cores", help="Processes."
+    "--jobs", type=WholeNumber(1), default=os.cpu_count() or 1, show_default="as many as cores", help="Processes."
 )
 @gathered(paths=_StudyPaths, settings=StudySettings)
 @click.pass_context

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import click
 
 from stream_apple.app.tail import PublishedMessage, TailRequest, TailSource, tail
+from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import say
 from stream_apple.config import load
 from stream_apple.signals import Signals
@@ -48,7 +49,7 @@ def _start(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.option(
     "--partition",
     "partitions",
-    type=click.IntRange(min=0),
+    type=WholeNumber(0),
     multiple=True,
     help="Partition of the topics; may be repeated.  [default: all]",
 )
@@ -62,7 +63,7 @@ def _start(_context: click.Context, _parameter: click.Parameter, text: str | Non
 )
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=WholeNumber(1),
     help=f"Show at most so many messages.  [default: the newest {_NEWEST}; with --from, no limit]",
 )
 @click.option("--follow", is_flag=True, help="Go on with what is published from now on, until stopped.")

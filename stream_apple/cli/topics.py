@@ -23,18 +23,20 @@ from stream_apple.config import load
 from stream_apple.config.duration import format_duration
 from stream_apple.errors import ConfigurationError
 
+_MOST_PARTITIONS, _MOST_REPLICAS = 100_000, 10_000  # librdkafka's own bounds
+
 
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
 @click.option(
     "--partitions",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, _MOST_PARTITIONS),
     help="Partitions of each topic but `merges`.  [default: as many as the examples topic has, else "
     "the impressions, else 1]",
 )
 @click.option(
     "--replication-factor",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, _MOST_REPLICAS),
     help="Replicas of each partition.  [default: the broker's own]",
 )
 @click.option(

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from stream_apple.app.verify import verify
 from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import PrintableConsole, say, table_console
 from stream_apple.cli.progress import PlainLines
 from stream_apple.config import load
@@ -26,13 +27,13 @@ from stream_apple.stream.verification.partition_report import Published, Report,
 @click.option(
     "--partition",
     "partitions",
-    type=click.IntRange(min=0),
+    type=WholeNumber(0),
     multiple=True,
     help="Partition of the examples topic; may be repeated.  [default: all]",
 )
 @click.option(
     "--to",
-    type=click.IntRange(min=0),
+    type=WholeNumber(0),
     help="Verify the examples before this offset, of one --partition.  [default: all that are committed]",
 )
 @FROM_MODEL

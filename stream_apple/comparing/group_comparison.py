@@ -44,6 +44,7 @@ class ComparisonReport(NamedTuple):
     waiting     by side: answers that are ahead of the others'
     repeated    by side: further answers to the same example
     unlabelled  pairs of predictions without a label
+    disputed    pairs whose labels differ: the groups read the examples in different ways
     unreadable  by side: messages that are not a prediction for an example of the topic
     complete    whether everything has been read that the topics held at the start
     """
@@ -53,6 +54,7 @@ class ComparisonReport(NamedTuple):
     waiting: Mapping[str, int]
     repeated: Mapping[str, int]
     unlabelled: int
+    disputed: int
     unreadable: Mapping[str, int]
     complete: bool
 
@@ -77,7 +79,7 @@ class GroupComparison:
         most = max(most // len(self._partitions), _LEAST_WAITING)
         self._pairing = Pairing[SideAnswer](len(sources), most)
         self._comparison = LossComparison(request.alpha)
-        self._unlabelled = 0
+        self._unlabelled = self._disputed = 0
         self._unreadable = [0] * len(sources)
         self._paused: list[set[int]] = [set() for _ in sources]
         self._unfinished = set(self._partitions)
@@ -134,8 +136,11 @@ class GroupComparison:
         for first, second, *weight in self._pairing.take(number):
             if self._request.since_ms is not None and first.time_ms < self._request.since_ms:
                 continue
-            if not (first.labelled and second.labelled):
+            if first.label is None or second.label is None:
                 self._unlabelled += 1
+                continue
+            if first.label != second.label:
+                self._disputed += 1
                 continue
             pairs.append(
                 PairedLoss(first.loss, second.loss, weight[0].loss if weight else 1.0, first.epoch, first.time_ms)
@@ -161,6 +166,7 @@ class GroupComparison:
             by_side(self._pairing.ahead()),
             by_side(self._pairing.repeated),
             self._unlabelled,
+            self._disputed,
             by_side(self._unreadable),
             complete,
         )

@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-import msgpack
-
 from stream_apple.comparing.pairing import Placed
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.prediction_formats import decode_prediction
@@ -47,16 +45,16 @@ class PlacesReader(Protocol):
 class SideAnswer(NamedTuple):
     """A side's answer to an example.
 
-    loss      NaN without a label; for the third side it is the example's importance weight
-    epoch     in which the example was learned
-    time_ms   the example's event time, milliseconds since 1970
-    labelled  whether the example has a label
+    loss     NaN without a label; for the third side it is the example's importance weight
+    epoch    in which the example was learned
+    time_ms  the example's event time, milliseconds since 1970
+    label    the example's, as this side reads it; None without one, or for the third side
     """
 
     loss: float
     epoch: int = 0
     time_ms: int = 0
-    labelled: bool = True
+    label: float | None = None
 
 
 class SideSource(NamedTuple):
@@ -84,22 +82,24 @@ def answers_in(records: Sequence[Record], examples: str) -> Iterator[Placed[Side
     for record in records:
         try:
             told = decode_prediction(record.value() or b"")
-            topic, partition, offset, epoch, loss = (
-                told[name] for name in ("topic", "partition", "offset", "epoch", "loss")
-            )
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError, msgpack.UnpackException):
+            topic, partition, offset, epoch = (told[name] for name in ("topic", "partition", "offset", "epoch"))
+            loss, label = _real(told["loss"]), _real(told["label"])
+        except (ValueError, TypeError, KeyError, OverflowError):
             continue
         if (topic, partition) != (examples, record.partition()) or type(offset) is not int or type(epoch) is not int:
             continue
-        if loss is not None and type(loss) is not float and type(loss) is not int:
+        if abs(epoch) >= 1 << 63 or (loss is None) != (label is None):
             continue
-        try:
-            value = math.nan if loss is None else float(loss)
-        except OverflowError:
-            continue
-        if abs(epoch) >= 1 << 63:
-            continue
-        yield Placed(offset, SideAnswer(value, epoch, record.timestamp()[1], labelled=loss is not None))
+        yield Placed(offset, SideAnswer(math.nan if loss is None else loss, epoch, record.timestamp()[1], label))
+
+
+def _real(value: object) -> float | None:
+    """Return a number as float, None for nil; TypeError for another type, OverflowError for an integer too large."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"a value of type {type(value).__name__}")
+    return float(value)
 
 
 def weights_in(records: Sequence[Record], decoder: Decoder) -> Iterator[Placed[SideAnswer]]:

@@ -56,7 +56,7 @@ def examples(stream: io.BufferedReader, name: str, read: ExampleReader) -> Itera
     except msgpack.BufferFull:
         expected = f"expected a message of at most {_MAX_MESSAGE_BYTES} bytes, found a longer one"
         raise InputFileError(_at(name, number, start, expected)) from None
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InputFileError(_at(name, number, start, f"expected msgpack, found {_reason(error)}")) from None
 
 
@@ -64,9 +64,11 @@ def _at(name: str, number: int, start: int, what: str) -> str:
     return f"{name}: message {number} at byte {start}: {what}"
 
 
-def _reason(error: ValueError) -> str:
+def _reason(error: ValueError | OverflowError) -> str:
     if isinstance(error, msgpack.FormatError):
         return "a byte that begins no value"
     if isinstance(error, msgpack.StackError):
         return "values nested too deeply"
+    if isinstance(error, OverflowError):
+        return "a time that is no date of Python's"
     return str(error)

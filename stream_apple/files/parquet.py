@@ -57,8 +57,8 @@ def read_parquet(
             wanted = [name for name, cast in zip(schema.names, casts, strict=True) if cast is not None]
             for batch in file.iter_batches(chunks.rows_at_once, columns=wanted or None, use_threads=False):
                 columns = [
-                    [None] * len(batch) if cast is None else _cells(batch.column(name), cast)
-                    for name, cast in zip(schema.names, casts, strict=True)
+                    [None] * len(batch) if cast is None else _read(batch, column, cast, f"{name}, after row {row}")
+                    for column, cast in zip(schema.names, casts, strict=True)
                 ]
                 for cells in zip(*columns, strict=True):
                     row += 1
@@ -135,9 +135,20 @@ def _cast(field: Any, reader: RowReader, pa: Any) -> Any:  # noqa: ANN401  pyarr
     if _is_text(kind, pa) or types.is_integer(kind) or types.is_null(kind):
         return kind
     remedy = f"--column ignore={field.name} leaves it out"
+    if types.is_nested(kind):
+        remedy += ", --input 'features=*' reads lists and maps"
     if is_time:
         remedy += f", --timestamp-field {field.name} makes it the examples' times"
     raise ParseError(f"numbers, bools or text in column {field.name!r} ({remedy})", str(field.type))
+
+
+def _read(batch: Any, name: str, cast: Any, where: str) -> list[Cell]:  # noqa: ANN401
+    """Return the cells of a column; InputFileError for one that Python can't hold, as a time after the year 9999."""
+    try:
+        return _cells(batch.column(name), cast)
+    except (ValueError, OverflowError, LookupError, NotImplementedError) as error:
+        what = f"cells in column {name!r} ({batch.column(name).type})"
+        raise InputFileError(f"{where}: expected {what} to be read, found: {error}") from None
 
 
 def _cells(column: Any, cast: Any) -> list[Cell]:  # noqa: ANN401
@@ -149,5 +160,5 @@ def _cells(column: Any, cast: Any) -> list[Cell]:  # noqa: ANN401
         found = dict(zip(used.to_pylist(), _cells(column.dictionary.take(used), cast), strict=True))
         return [found.get(index) for index in indices.to_pylist()]
     # Not `safe`: times are cut to microseconds.
-    cells: list[Cell] = column.cast(cast, safe=False).to_pylist()
+    cells: list[Cell] = column.cast(cast, safe=False).to_pylist(maps_as_pydicts="strict")
     return [None if isinstance(cell, float) and isnan(cell) else cell for cell in cells]

@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.topics import TopicFactory
 from support.worker_config import write_config
 
-from stream_apple.app.compare import check_comparable
+from stream_apple.app.compare import check_comparable, compare_groups
 from stream_apple.app.comparison_server import ComparisonView
-from stream_apple.comparing.group_comparison import ComparisonReport
+from stream_apple.comparing.group_comparison import CompareRequest, ComparisonReport
 from stream_apple.comparing.loss_comparison import LossComparison, PairedLoss
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError
@@ -37,6 +38,20 @@ def test_what_can_not_be_compared_is_refused(tmp_path: Path, changed: dict[str, 
         check_comparable(first, _config(tmp_path, "b", **changed))
 
 
+def test_no_partition_is_left_out_in_silence(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
+    """Those that one topic alone has were in no pair, and nothing said so."""
+    first, second = (
+        load(write_config(tmp_path / f"{group}.toml", kafka, topics=topics, worker={"group": group}), {})
+        for group, topics in (
+            ("a", {"examples": "examples", "predictions": topic("predictions", partitions=2)}),
+            ("b", {"examples": "examples", "predictions": topic("predictions", partitions=1)}),
+        )
+    )
+    why = f"topic {second.topics.predictions}: expected as many partitions as .* has, 2, found 1; "
+    with pytest.raises(ConfigurationError, match=why):
+        next(compare_groups(first, second, CompareRequest()))
+
+
 def test_the_view_has_what_is_known(tmp_path: Path) -> None:
     """Probes and metrics: not ready before all has been compared, and dead when nothing turns any more."""
     clock = [0.0]
@@ -46,7 +61,7 @@ def test_the_view_has_what_is_known(tmp_path: Path) -> None:
     comparison = LossComparison(0.05)
     comparison.add([PairedLoss(0.5 + 0.01 * (at % 7), 0.4 + 0.01 * (at % 7), 1.0, 0, at) for at in range(4_000)])
     nothing = {"champion": 0, "challenger": 0}
-    view.tell(ComparisonReport(comparison, nothing, nothing, nothing, 0, nothing, complete=True))
+    view.tell(ComparisonReport(comparison, nothing, nothing, nothing, 0, 0, nothing, complete=True))
     assert view.ready().good
     value = view.metrics.registry.get_sample_value
     assert value("stream_apple_comparison_pairs") == 4_000

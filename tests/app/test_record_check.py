@@ -6,9 +6,13 @@ from typing import Any
 import msgpack
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.schema_registry import Schema
+from confluent_kafka.schema_registry.error import SchemaRegistryError
 from support.topics import TopicFactory, create_worker_topics
 from support.waiting import DEADLINE_S
 
+from stream_apple.adapters.registry import schema_registry
+from stream_apple.app import record_check
 from stream_apple.app.record_check import check_records
 from stream_apple.config import Config
 
@@ -111,6 +115,32 @@ def test_records_that_the_mapping_refuses(kafka: str, topic: TopicFactory) -> No
     said = f"3 of the 5 newest records are dead letters by [input]; {topics['examples']}-0@3: expected "
     assert text.startswith(said)
     assert text.endswith("as 'at', found soon")
+
+
+class Registry:
+    """A registry's client that knows one schema."""
+
+    def get_schema(self, schema: int) -> Schema:
+        """Return it, or refuse another number."""
+        if schema != 7:
+            raise SchemaRegistryError(404, 40403, "no such schema")
+        return Schema('{"type": "record", "name": "R", "fields": [{"name": "clickd", "type": "int"}]}', "AVRO")
+
+
+def test_records_with_a_schema(kafka: str, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked at like others; nothing was said of a mistyped path, nor of a registry that is not there."""
+    monkeypatch.setattr(schema_registry, "_client", lambda _: Registry())
+    monkeypatch.setattr(record_check, "registry_of", lambda config, _: schema_registry.registry_of(config, 0.2))
+    topics = create_worker_topics(topic)
+    settings: Settings = {"input": {"label": "clicked", "features": "*"}, "registry": {"url": "http://registry:8081"}}
+    write(kafka, topics["examples"], b"\0\0\0\0\x07\x02")
+    (text,) = notes(kafka, topics, settings)
+    assert text.startswith("input.label: none of the 1 newest records has a field 'clicked', found only 'clickd'")
+    write(kafka, topics["examples"], b"\0\0\0\0\x08\x02")
+    config = Config.model_validate({"kafka": {"bootstrap.servers": kafka}, "topics": topics, **settings})
+    (fault,) = check_records(config)
+    assert (fault.verdict, fault.subject) == ("fault", "registry.url")
+    assert fault.text.startswith("expected schema 8 from http://registry:8081 within 0.2 s, found: no such schema")
 
 
 def test_impressions_before_there_are_examples(kafka: str, topic: TopicFactory) -> None:

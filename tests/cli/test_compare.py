@@ -18,7 +18,7 @@ NOBODY: dict[str, int] = {"champion": 0, "challenger": 0}
 
 def told(comparison: LossComparison, **fields: Any) -> ComparisonReport:
     """All that is told of a comparison."""
-    return ComparisonReport(comparison, NOBODY, NOBODY, NOBODY, 0, NOBODY, complete=True)._replace(**fields)
+    return ComparisonReport(comparison, NOBODY, NOBODY, NOBODY, 0, 0, NOBODY, complete=True)._replace(**fields)
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,11 @@ def test_what_is_not_in_the_pairs_is_told() -> None:
         waiting={"champion": 0, "challenger": 4},
         repeated={"champion": 0, "challenger": 5},
         unlabelled=6,
+        disputed=8,
         unreadable={"champion": 7, "challenger": 0},
     )
     lines = list(_remarks(full))
-    assert [line.split()[0] for line in lines] == ["1", "3", "4", "6", "5", "7"]
+    assert [line.split()[0] for line in lines] == ["1", "3", "4", "6", "8", "5", "7"]
 
 
 def test_a_table_without_pairs_and_with_some(capsys: pytest.CaptureFixture[str]) -> None:

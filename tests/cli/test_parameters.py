@@ -1,11 +1,13 @@
 """What several commands need to declare their parameters."""
 
+import sys
 from typing import NamedTuple
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
+from stream_apple.cli import SUMMARIES, main
 from stream_apple.cli.options.parameters import duration, gathered
 
 
@@ -62,3 +64,17 @@ def test_durations_that_are_none_are_refused(arguments: tuple[str, ...], message
     result = run("a", *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
+
+
+def test_every_whole_number_that_can_be_typed_has_a_bound() -> None:
+    """Some were counted with in C, or by a queue of Python's: a larger number ended the command with a traceback."""
+    types = {
+        (name, *parameter.opts): parameter.type
+        for name in SUMMARIES
+        for parameter in main.get_command(click.Context(main), name).params  # type: ignore[union-attr]
+        if isinstance(parameter.type, click.IntRange | click.types.IntParamType)
+    }
+    assert len(types) > 30
+    for option, kind in types.items():
+        with pytest.raises(click.BadParameter, match=r"at most|is not in the range"):
+            assert kind.convert(sys.maxsize + 1, None, None) is None, option

@@ -165,16 +165,20 @@ def test_what_is_no_prediction_is_told(published: Published) -> None:
     strange = [
         b"\xc1", b"", msgpack.packb([1]), msgpack.packb(good), msgpack.packb({**good, **place, "prediction": "x"}),
         msgpack.packb({**good, **place, "offset": "5"}), msgpack.packb({**good, **place, "loss": float("nan")}),
-        msgpack.packb({**good, **place, "id": {"a": 1}}), b"\x91" * 3000, b"\0\0\0\0\x07" + msgpack.packb(good),
+        msgpack.packb({**good, **place, "id": {"a": 1}}), b"\x91" * 3000,
+        b'{"a":' * 100_000, json.dumps({**good, **place, "label": 10**400}).encode(),
+        msgpack.packb({**good, **place, "probabilities": [0.5, "x"]}), b"\0\0\0\0\x07" + msgpack.packb(good),
     ]  # fmt: skip
     known = [msgpack.packb({**good, **place, "id": b"\xff\x00"}), msgpack.packb({**good, **place, "id": HOSTILE})]
+    known.append(msgpack.packb({**good, **place, "id": "c", "probabilities": [0.25, 0.75]}))
     published.send("predictions", 0, [(value, 1_750_000_000_000) for value in strange + known])
     found = published.facts("--only", "predictions", "--limit", len(strange) + len(known))
     assert [each["kind"] for each in found] == ["unreadable"] * len(strange) + ["prediction"] * len(known)
     assert all(each["message"].startswith("expected a prediction, found: ") for each in found[: len(strange)])
     framed = found[len(strange) - 1]["message"]
     assert framed == "expected a prediction, found: Confluent's framing: a zero byte, then the schema id 7"
-    assert [each["id"] for each in found[len(strange) :]] == ["/wA=", HOSTILE]
+    assert [each["id"] for each in found[len(strange) :]] == ["/wA=", HOSTILE, "c"]
+    assert found[-1]["probabilities"] == [0.25, 0.75]
     rows = published.tail("--only", "predictions", "--limit", 20).stdout.splitlines()
     assert all(row.isprintable() for row in rows)
     assert len(rows) == 21

@@ -137,7 +137,7 @@ def test_the_side_that_is_ahead_waits() -> None:
 
 
 def test_what_others_have_written_is_left_out_and_counted() -> None:
-    """Nonsense, other topics' answers, losses that are none, copies, and predictions without a label."""
+    """Nonsense, others' answers, losses that are none, copies, predictions without a label, or with another one."""
     good = losses(range(10), 0.5)
     strange: list[bytes | None] = [
         None,
@@ -155,13 +155,16 @@ def test_what_others_have_written_is_left_out_and_counted() -> None:
         b'{"topic": "examples", "partition": 0, "offset": 3, "epoch": 0, "loss": 1' + b"0" * 400 + b"}",
         b"[" * 100_000,
     ]
-    first = Reader(topic_of({0: [*good[:5], *strange, *good[3:], prediction(0, 10, None)]}))
-    second = Reader(topic_of({0: [*good, prediction(0, 10, 0.2)]}))
+    strange += [prediction(0, 3, 0.1, label="x"), prediction(0, 3, None), prediction(0, 3, 0.1, label=None)]
+    unlabelled = prediction(0, 10, None, label=None)
+    first = Reader(topic_of({0: [*good[:5], *strange, *good[3:], unlabelled, prediction(0, 11, 0.1)]}))
+    second = Reader(topic_of({0: [*good, prediction(0, 10, 0.2), prediction(0, 11, 0.1, label=0.0)]}))
     told = compared(first, second)
     assert told.comparison.whole().pairs == 10
     assert told.unreadable == {"champion": len(strange), "challenger": 0}
     assert told.repeated == {"champion": 2, "challenger": 0}
     assert told.unlabelled == 1
+    assert told.disputed == 1
 
 
 def test_an_infinite_loss_is_told() -> None:

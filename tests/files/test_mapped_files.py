@@ -128,6 +128,10 @@ def test_parquet(tmp_path: Path, expected: str) -> None:
     (example,) = read_examples(path, roles=ColumnRoles(mapping=InputMapping(features="*")))
     assert example.label == 1.0
     assert example.features == {"": {"tags=a": 1.0, "tags=b": 1.0}, "user": {"age": 3.0}}
+    maps = pa.array([[("age", 3)], None], pa.map_(pa.string(), pa.int64()))  # as Spark writes them
+    parquet.write_table(pa.table({"label": [1, 0], "user": maps}), path)
+    found = [each.features for each in read_examples(path, roles=ColumnRoles(mapping=InputMapping(features="*")))]
+    assert found == [{"user": {"age": 3.0}}, {}]
 
 
 def test_what_is_refused_names_the_place(tmp_path: Path) -> None:

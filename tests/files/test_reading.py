@@ -141,6 +141,7 @@ GOOD = encode_example(ONE)
         (b"\xc1", "expected msgpack, found a byte that begins no value"),
         (b"\x07", "expected a map with label, weight, id and features, found 7"),
         (b"\x91" * 5000, "expected msgpack, found values nested too deeply"),
+        (b"\xc7\x0c\xff\0\0\0\0" + b"\x80" * 8, "expected msgpack, found a time that is no date of Python's"),
         (
             msgpack.packb({"label": 1}),
             "expected a map under 'features' (or, where each field is a feature, --input 'features=*'), found none",

@@ -3,6 +3,7 @@
 import builtins
 import gzip
 import io
+import struct
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
@@ -15,6 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from stream_apple.core.codec.example import Example
+from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.errors import ConfigurationError, InputFileError
 from stream_apple.files import ColumnRoles, FileFormat, detect, input_stream, read_examples
 
@@ -248,7 +250,7 @@ def test_a_column_that_is_named_must_be_there(
     ("columns", "message"),
     [
         ({"label": [1], "a": [[1]]}, ("expected numbers, bools or text in column 'a' (--column ignore=a leaves it "
-         "out), "
+         "out, --input 'features=*' reads lists and maps), "
          "found list<element: int64>")),
         ({"label": [1], "a": [b"x"]}, ("expected numbers, bools or text in column 'a' (--column ignore=a leaves it "
          "out), "
@@ -270,6 +272,28 @@ def test_what_parquet_can_t_be_is_refused_with_its_row(
     with pytest.raises(InputFileError) as error:
         list(read_examples(path))
     assert str(error.value) in {f"{path}: {message}", f"{path}, {message}"}
+
+
+@pytest.mark.parametrize(
+    ("column", "why"),
+    [
+        (pa.array([1, 1 << 62], pa.timestamp("us")), "date value out of range"),
+        (
+            pa.Array.from_buffers(
+                pa.string(), 2, [None, pa.py_buffer(struct.pack("<3i", 0, 1, 2)), pa.py_buffer(b"a\xff")]
+            ),
+            "'utf-8' codec can't decode byte 0xff",
+        ),
+        (pa.array([[("a", 1), ("a", 2)], None], pa.map_(pa.string(), pa.int64())), "duplicate key was 'a'"),
+    ],
+)
+def test_a_cell_that_python_can_t_hold_is_told(column: Any, why: str, write_table: WriteTable) -> None:
+    """A time after the year 9999, text that is no UTF-8, a key twice: the first two ended in a traceback."""
+    path = write_table({"label": [1, 0], "c": column})
+    with pytest.raises(
+        InputFileError, match=f"after row 0: expected cells in column 'c' .* to be read, found: .*{why}"
+    ):
+        list(read_examples(path, None, ColumnRoles(mapping=InputMapping(features="*"))))
 
 
 def test_a_damaged_parquet_file_is_refused(write: Write, write_table: WriteTable) -> None:

@@ -255,12 +255,15 @@ def timeout_faults(cluster: Cluster) -> list[str]:
 
 def _broker_settings(cluster: Cluster) -> dict[int, dict[str, str]]:
     """Return the static and dynamic settings of each broker that tells them; BrokerError if none does."""
-    resources = {number: ConfigResource(ResourceType.BROKER, str(number)) for number in cluster.brokers}
-    asked = cluster.client.describe_configs(list(resources.values()), request_timeout=cluster.request_s)
+    # librdkafka takes one broker a call; the answers are waited for together.
+    asked: dict[int, Future[Any]] = {}
+    for number in cluster.brokers:
+        resource = ConfigResource(ResourceType.BROKER, str(number))
+        asked[number] = cluster.client.describe_configs([resource], request_timeout=cluster.request_s)[resource]
     told, refused = {}, None
-    for number, resource in resources.items():
+    for number, answer in asked.items():
         try:
-            entries = cluster.result(asked[resource], f"reading the settings of broker {number}")
+            entries = cluster.result(answer, f"reading the settings of broker {number}")
         except BrokerError as error:
             refused = error
         else:

@@ -22,6 +22,8 @@ _TRANSIENT = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  librdkafka's own codes begin with an underscore
+        # Of a broker that has gone from the cluster: the client gives it up, with all that it was asked.
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError._WAIT_COORD,  # noqa: SLF001

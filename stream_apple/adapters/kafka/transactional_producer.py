@@ -233,11 +233,12 @@ class TransactionalProducer:
     def _refusal(self, error: KafkaError, value: bytes | None, place: str) -> StreamAppleError | AbortableError:
         """Return the port's error for a message that the client does not take.
 
-        If an earlier message has failed, the client says only that the transaction is over. It tells the cause when it
-        is given offsets, which it does not send then: some causes an operator must mend, and to repeat the transaction
-        would be in vain. In any case this one is aborted.
+        If an earlier message has failed, the client says only that the transaction is over, or that it has had a fatal
+        error, as when another process has fenced it. It tells the cause when it is given offsets, which it does not
+        send then: some causes an operator must mend, and to repeat the transaction would be in vain. In any case this
+        one is aborted.
         """
-        if error.code() == KafkaError._STATE:  # noqa: SLF001  librdkafka's own codes begin so
+        if error.code() in (KafkaError._STATE, KafkaError._FATAL):  # noqa: SLF001  librdkafka's own codes begin so
             try:
                 with as_kafka_exception():
                     member = self._consumer.consumer_group_metadata()

@@ -24,6 +24,7 @@ from stream_apple.core.input.parsing import RefusedError
 _EXPECTED = "Avro of its schema"
 _MOST_DECIMAL_BYTES = 64
 _DECIMAL = "short-decimal"
+_HOLDER, _HELD = "stream_apple_holder", "held"
 _Named = dict[str, Any]
 
 
@@ -35,7 +36,10 @@ def avro_parser(schema: str, references: Sequence[str]) -> Parse:
     named: _Named = {}
     for reference in references:
         fastavro.parse_schema(_with_short_decimals(json.loads(reference)), named_schemas=named)
-    parsed = fastavro.parse_schema(_with_short_decimals(json.loads(schema)), named_schemas=named)
+    # The library forgets the references of a schema that is a union, or no more than a name; of a record it keeps them.
+    # A record of one field is the same bytes as the field.
+    held = {"name": _HELD, "type": _with_short_decimals(json.loads(schema))}
+    parsed = fastavro.parse_schema({"type": "record", "name": _HOLDER, "fields": [held]}, named_schemas=named)
     read = fastavro.schemaless_reader
     if _refers_to_itself(parsed, named, ()):
         read = reading_in_python.schemaless_reader
@@ -43,14 +47,14 @@ def avro_parser(schema: str, references: Sequence[str]) -> Parse:
     def parse(payload: bytes) -> object:
         stream = BytesIO(payload)
         try:
-            found = read(stream, parsed, None)
+            found: Any = read(stream, parsed, None)
         except RecursionError:
             raise RefusedError(Reason.TOO_DEEP, _EXPECTED, "records nested too deeply") from None
         except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, ArithmeticError) as error:
             raise RefusedError(Reason.MALFORMED, _EXPECTED, f"other bytes ({type(error).__name__})") from None
         if stream.tell() != len(payload):
             raise RefusedError(Reason.MALFORMED, _EXPECTED, f"{len(payload) - stream.tell()} bytes behind it")
-        return found
+        return found[_HELD]
 
     return parse
 

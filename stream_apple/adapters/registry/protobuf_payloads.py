@@ -51,7 +51,7 @@ def protobuf_parser(schema: str, references: Mapping[str, str]) -> Parse:
         indexes, at = _indexes(payload)
         message = GetMessageClass(_message_type(messages, indexes))()
         try:
-            message.ParseFromString(payload[at:])
+            type(message).ParseFromString(message, payload[at:])
         except DecodeError as error:
             raise RefusedError(Reason.MALFORMED, _EXPECTED, str(error)) from None
         return _fields(message)
@@ -116,10 +116,12 @@ def _message_type(messages: list[Descriptor], indexes: list[int]) -> Descriptor:
 
 def _fields(message: Message) -> dict[str, object]:
     """Return the fields of a message by name."""
+    # Its class is asked: a field may be called like an attribute of the message, and hides that.
+    kind = type(message)
     return {
         field.name: _held(message, field)
-        for field in message.DESCRIPTOR.fields
-        if not field.has_presence or message.HasField(field.name)
+        for field in kind.DESCRIPTOR.fields
+        if not field.has_presence or kind.HasField(message, field.name)
     }
 
 

@@ -42,12 +42,21 @@ class _Asked(NamedTuple):
 
 
 class SchemaRegistry:
-    """Tells what framed records hold. Any thread may ask; ConfigurationError for properties that no client takes."""
+    """Tells what framed records hold. Any thread may ask; ConfigurationError for properties that no client takes.
 
-    def __init__(self, properties: Mapping[str, str | float | bool], now: Callable[[], float] = time.monotonic) -> None:
+    patience_s  how many seconds `parsed` waits for a schema
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str | float | bool],
+        now: Callable[[], float] = time.monotonic,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         self._url = str(properties["url"])
         self._client = _client(_DEFAULTS | dict(properties))
         self._now = now
+        self._patience_s = patience_s
         self._parsers: dict[int, Parse] = {}
         self._asked: dict[int, _Asked] = {}
         self._registered: dict[str, int] = {}
@@ -97,11 +106,11 @@ class SchemaRegistry:
         return found
 
     def _awaited(self, schema: int) -> Parse:
-        deadline = self._now() + PATIENCE_S
+        deadline = self._now() + self._patience_s
         while not self.known(schema):
             if self._now() > deadline:
                 raise BrokerError(
-                    f"registry.url: expected schema {schema} from {self._url} within {PATIENCE_S:g} s, "
+                    f"registry.url: expected schema {schema} from {self._url} within {self._patience_s:g} s, "
                     f"found: {self.fault(schema) or 'no answer'}"
                 )
             time.sleep(0.02)
@@ -147,9 +156,9 @@ class SchemaRegistry:
             yield str(reference.name), str(found.schema_str)
 
 
-def registry_of(config: Config) -> SchemaRegistry | None:
+def registry_of(config: Config, patience_s: float = PATIENCE_S) -> SchemaRegistry | None:
     """Return the registry that the configuration names, None if it names none; ConfigurationError as above."""
-    return SchemaRegistry(config.registry) if config.registry else None
+    return SchemaRegistry(config.registry, patience_s=patience_s) if config.registry else None
 
 
 def _client(properties: dict[str, str | float | bool]) -> "SchemaRegistryClient":

@@ -1,5 +1,6 @@
 """Parameters of commands: durations, files to be written, and groups of options that belong together."""
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -10,6 +11,18 @@ from click.core import ParameterSource
 
 from stream_apple.config.duration import format_duration, parse_duration
 from stream_apple.whole_files import why_not_a_folder, why_not_writable
+
+
+class WholeNumber(click.IntRange):
+    """A whole number from `min` on, of at most 64 bits: more is refused by what counts with it, each in its own way."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401  click's
+        """Return the number; click.BadParameter for another one, or for what is none."""
+        found = super().convert(value, param, ctx)
+        if found > sys.maxsize:
+            self.fail(f"expected at most {sys.maxsize}, found {value}", param, ctx)
+        return found
+
 
 DurationCallback = Callable[[click.Context, click.Parameter, str | None], int | None]
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import click
 
-from stream_apple.cli.options.parameters import given_options
+from stream_apple.cli.options.parameters import WholeNumber, given_options
 
 
 class ShardChoice(NamedTuple):
@@ -62,7 +62,7 @@ _ALL: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--merge-every",
-        type=click.IntRange(1),
+        type=WholeNumber(1),
         default=1,
         show_default=True,
         hidden=True,
@@ -70,7 +70,7 @@ _ALL: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--passes",
-        type=click.IntRange(1),
+        type=WholeNumber(1),
         hidden=True,
         help="With --shards: learn the examples this many times, merge after each pass, and grow only in the first.",
     ),

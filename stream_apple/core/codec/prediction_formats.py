@@ -65,11 +65,32 @@ MSGPACK = PredictionFormat()
 
 
 def decode_prediction(message: bytes) -> dict[str, object]:
-    """Decode a prediction in any format; ValueError or TypeError if the message is not a prediction."""
+    """Return the map that a prediction is, in any format; ValueError, and no other error, if the message holds none.
+
+    Anyone may have written it: its values may be of any type and size.
+    """
+    try:
+        return _decoded(message)
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        ArithmeticError,
+        EOFError,
+        RecursionError,
+        msgpack.UnpackException,
+    ) as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
+def _decoded(message: bytes) -> dict[str, object]:
+    """Return the map; TypeError if the message holds something else, and all errors of those who read the formats."""
     if schema_of(message) is not None:
         return _from_avro(message[FRAME_BYTES:])
     found = json.loads(message) if is_json(message) else msgpack.unpackb(message)
-    return cast("dict[str, object]", found)
+    if not isinstance(found, dict):
+        raise TypeError(f"a value of type {type(found).__name__}")
+    return found
 
 
 def avro_schema() -> str:
@@ -97,10 +118,7 @@ def _from_avro(payload: bytes) -> dict[str, object]:
     import fastavro
 
     stream = BytesIO(payload)
-    try:
-        found = cast("dict[str, object]", fastavro.schemaless_reader(stream, _parsed_schema(), None))
-    except (EOFError, IndexError, OverflowError) as error:
-        raise ValueError(f"expected a prediction in Avro, found {type(error).__name__}") from None
+    found = cast("dict[str, object]", fastavro.schemaless_reader(stream, _parsed_schema(), None))
     if stream.tell() != len(payload):
         raise ValueError("expected a prediction in Avro, found more behind it")
     return {name: value for name, value in found.items() if value is not None or name in {"label", "loss"}}

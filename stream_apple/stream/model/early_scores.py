@@ -94,6 +94,15 @@ class EarlyScores:
         first = start
         judged: dict[int, tuple[float, ...]] = {}  # row -> its early score
         asked: dict[int, int] = {}  # key -> row without a label, of this portion
+
+        def portion(end: int) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
+            nonlocal first
+            yield first, end, self._rows(judged, len(labels))
+            self._settle(decoded, asked, judged, scores)
+            first = end
+            judged.clear()
+            asked.clear()
+
         for row, key in self._keys(decoded, start, stop).items():
             stride = self._sampling.item(_STRIDE)
             if key % stride:
@@ -107,9 +116,7 @@ class EarlyScores:
                 self._forget()
                 continue
             if key in asked and key in self._pending:
-                yield first, row, self._rows(judged, len(labels))
-                self._settle(decoded, asked, judged, scores)
-                first, judged, asked = row, {}, {}
+                yield from portion(row)
             waiting = bool(self._pending)
             known = self._pending.pop(key, None)
             if waiting:
@@ -117,12 +124,9 @@ class EarlyScores:
             if known is not None:
                 judged[row] = (*known[:EARLY_STRIDE], float(stride))
                 if not self._units.fixed:  # each label may change them: this score is judged in those of its own label
-                    yield first, row + 1, self._rows(judged, len(labels))
-                    self._settle(decoded, asked, judged, scores)
-                    first, judged, asked = row + 1, {}, {}
+                    yield from portion(row + 1)
         if first < stop:
-            yield first, stop, self._rows(judged, len(labels))
-            self._settle(decoded, asked, judged, scores)
+            yield from portion(stop)
 
     def change_units(self, before: tuple[float, float]) -> None:
         """Convert the kept scores from units of labels with the (centre, width) `before` to the learner's units."""

@@ -21,6 +21,7 @@ from stream_apple.stream.positions.lineage import (
     MAX_GAPS,
     MAX_SKIPS,
     NEW_MODEL,
+    NO_SNAPSHOT,
     Gap,
     Lineage,
     Provenance,
@@ -151,7 +152,7 @@ def check_in_log(provenance: Provenance, partition: int, pointer: SnapshotPointe
     if log.low > pointer.first or log.high <= pointer.last:
         raise SnapshotError(
             f"{provenance.topics.models}-{partition}: expected the snapshot in messages {pointer.first} to "
-            f"{pointer.last}, found {log.low} to {log.high - 1} in the log: {NEW_MODEL}"
+            f"{pointer.last}, found {log.low} to {log.high - 1} in the log: {NO_SNAPSHOT}"
         )
 
 

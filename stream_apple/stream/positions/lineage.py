@@ -17,8 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-import msgpack
-
 from stream_apple.config import Config
 from stream_apple.config.duration import FOREVER
 from stream_apple.core.codec.prediction_formats import decode_prediction
@@ -53,6 +51,12 @@ STARTED_FROM = "from_model"
 
 NEW_MODEL = "use a new worker.group, with topics.predictions and topics.dead_letters of its own, to begin a new model"
 """The advice if a group can't go on. In the old topics, the new group's answers would be second ones."""
+
+NO_SNAPSHOT = (
+    "if topics.models was another topic, or is another one in a single worker, that one has the snapshot: set it "
+    f"everywhere; else {NEW_MODEL}"
+)
+"""The advice if a snapshot is not where the committed offset says, which names messages, and no topic."""
 
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
 
@@ -343,7 +347,7 @@ def origin_of_prediction(record: Record) -> Origin | None:
     try:
         told = decode_prediction(record.value() or b"")
         model, topic, partition, offset = (told[name] for name in ("model", "topic", "partition", "offset"))
-    except (ValueError, TypeError, KeyError, RecursionError, msgpack.UnpackException):
+    except (ValueError, KeyError):
         return None
     if not (isinstance(partition, int) and isinstance(offset, int) and isinstance(topic, str)):
         return None

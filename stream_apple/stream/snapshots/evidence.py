@@ -132,8 +132,9 @@ def lost_offset(provenance: Provenance, number: int, record: Record) -> Configur
     return ConfigurationError(
         f"expected an offset of {topics.examples}-{number} that group {group} has committed, for it has a snapshot in "
         f"{topics.models}-{number} at message {record.offset()}, found none: the offsets are lost (deleted, or the "
-        f"group was idle for longer than offsets.retention.minutes). The group would answer all records again. To do "
-        f"so, use a new worker.group, and another topics.predictions and topics.dead_letters"
+        f"group was idle for longer than offsets.retention.minutes), or topics.examples was another topic. The group "
+        f"would answer all records again. To do so, use a new worker.group, and another topics.predictions and "
+        f"topics.dead_letters"
     )
 
 

@@ -11,7 +11,7 @@ import structlog
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.ports import Broker, Reader
 from stream_apple.stream.partitions.partition import Partition
-from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.positions.lineage import NO_SNAPSHOT, Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.evidence import examine
 from stream_apple.stream.snapshots.merge_messages import MergeDecoder
@@ -187,7 +187,7 @@ class _Restore:
             # The client would wait for more messages than are still to come.
             records = self.log.fetch(min(_MESSAGES, self.reader.left), _WAIT_S)
         except GapError as error:
-            raise self.reader.incomplete(f"found that they are gone from the log: {error}") from error
+            raise self.reader.incomplete(f"found that they are gone from the log ({error}): {NO_SNAPSHOT}") from error
         for record in records:
             if self.reader.left:
                 self.reader.accept(record)
@@ -200,6 +200,8 @@ class _Restore:
     def _give_up_in_time(self) -> None:
         silent_s, end = self._now() - self._heard, self.log.log_end
         if silent_s > GONE_S and 0 <= end <= self.reader.pointer.last:
-            raise self.reader.incomplete(f"found the end of the log at {end}: was the topic made anew?")
+            raise self.reader.incomplete(
+                f"found the end of the log at {end}: was the topic made anew? Or {NO_SNAPSHOT}"
+            )
         if silent_s > PATIENCE_S:
             raise self.reader.incomplete(f"found none within {PATIENCE_S:g} s")

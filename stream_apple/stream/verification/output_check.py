@@ -7,8 +7,6 @@ does not grow with the topic. `answer_log.py` decides which messages are answers
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import msgpack
-
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.stream.log.columns import keys_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Header, Record
@@ -190,6 +188,6 @@ def _shown(value: bytes | None, most: int = 200) -> str:
         return "none"
     try:
         text = str(decode_prediction(value))
-    except (ValueError, TypeError, KeyError, RecursionError, msgpack.UnpackException):
+    except ValueError:
         text = repr(value[: most // 2])
     return text if len(text) <= most else f"{text[:most]}... ({len(value)} bytes)"

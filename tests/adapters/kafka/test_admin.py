@@ -16,9 +16,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import ListOffsetsResultInfo  # type: ignore[attr-defined]
 from support.ports import free_ports
 from support.topics import TopicFactory
-from support.waiting import DEADLINE_S
+from support.waiting import DEADLINE_S, wait_until
 
-from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.admin import Cluster, timeout_faults
 from stream_apple.adapters.kafka.topics import existing
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import Committed
@@ -51,6 +51,15 @@ def test_a_cluster_without_administration_says_so(mock_cluster: str, monkeypatch
         existing(cluster, ["examples"])
 
 
+def test_each_of_several_brokers_is_asked(kafka: str) -> None:
+    """The client takes one broker a call, and refuses the call for two; one that does not answer hides no other."""
+    cluster = Cluster({"bootstrap.servers": kafka, "session.timeout.ms": 3_600_000}, request_s=1.0)
+    (number,) = cluster.brokers
+    cluster.brokers = [number, number + 1]
+    (fault,) = timeout_faults(cluster)
+    assert f"expected at most 1800000, the group.max.session.timeout.ms of broker {number}, found 3600000" in fault
+
+
 def test_an_answer_without_offsets_is_none(mock_cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that has just come back may name no end of a log: that is not taken for offset -1001."""
     cluster = Cluster({"bootstrap.servers": mock_cluster})
@@ -69,8 +78,13 @@ def test_what_many_groups_have_committed(kafka: str, topic: TopicFactory) -> Non
     for number, name in enumerate(names):
         noted = TopicPartition(examples, 1, number, f"note {number}")
         request = [ConsumerGroupTopicPartitions(name, [noted])]
-        for future in cluster.client.alter_consumer_group_offsets(request).values():
-            future.result(DEADLINE_S)
+
+        def committed(request: list[ConsumerGroupTopicPartitions] = request) -> bool:
+            (future,) = cluster.client.alter_consumer_group_offsets(request).values()
+            (place,) = future.result(DEADLINE_S).topic_partitions
+            return place.error is None  # a coordinator that has just been made says that it is loading
+
+        wait_until(committed, f"{name} has committed")
     found = cluster.committed_by([*names, f"{examples}-nobody"], examples, DEADLINE_S)
     assert found == {
         **{name: [Committed(number, f"note {number}")] for number, name in enumerate(names)},

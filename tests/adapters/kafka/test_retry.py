@@ -170,7 +170,7 @@ class TestErrors:
 
     def test_transient_errors_are_repeated(self) -> None:
         """Until the call succeeds; before the second attempt, the caller may look for the reason."""
-        errors = [KafkaError._TRANSPORT, KafkaError.NOT_COORDINATOR, KafkaError._TIMED_OUT]
+        errors = [KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER, KafkaError.NOT_COORDINATOR, KafkaError._TIMED_OUT]
         looked: list[int] = []
 
         def call() -> str:
@@ -181,7 +181,7 @@ class TestErrors:
         policy = SleepingClock().policy()
         found = policy.retry_until_deadline("asking", call, on_first_failure=lambda: looked.append(len(errors)))
         assert found == "done"
-        assert looked == [2]
+        assert looked == [3]
 
     def test_other_errors_end_it_at_once(self) -> None:
         """An error that waiting does not cure becomes the port's."""

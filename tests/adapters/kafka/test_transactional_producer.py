@@ -169,6 +169,12 @@ class TestMessagesThatFail:
             (KafkaError(KafkaError.INVALID_TIMESTAMP, "x", txn_requires_abort=True), ConfigurationError, "INVALID_TIM"),
             (KafkaError(KafkaError._TIMED_OUT, "x", txn_requires_abort=True), AbortableError, "_TIMED_OUT"),
             (None, AbortableError, "_STATE"),
+            (KafkaError(KafkaError._FENCED, "x", fatal=True), FencedError, "_FENCED"),
+            (
+                KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "x", fatal=True),
+                ConfigurationError,
+                "TRANSACTIONAL_ID",
+            ),
         ],
     )
     def test_a_message_after_one_that_failed(
@@ -180,11 +186,12 @@ class TestMessagesThatFail:
         *,
         at_once: bool,
     ) -> None:
-        """The client says only that the transaction is over: why, says what it is asked next."""
+        """The client says only that the transaction is over, or an error fatal: why, says what it is asked next."""
+        fatal = answer is not None and answer.fatal()
 
         class Over(Client):
             def produce(self, *_: object) -> None:
-                raise KafkaException(KafkaError(KafkaError._STATE))
+                raise KafkaException(KafkaError(KafkaError._FATAL if fatal else KafkaError._STATE))
 
         producer, of_one = asking(Over(answer), monkeypatch), ("predictions", 0, [None], [b"x"], [0])
         producer.begin()

@@ -111,6 +111,27 @@ def test_avro_keeps_every_logical_type_and_its_features_are_those_of_the_mapping
     }
 
 
+def test_a_topic_of_several_kinds_of_records_is_read() -> None:
+    """Its schema is a union of names that other schemas have, or one of these names; each record was a dead letter."""
+    records = [
+        '{"type": "record", "name": "air.Flight", "fields": [{"name": "delay", "type": "int"}]}',
+        '{"type": "record", "name": "air.Gate", "fields": [{"name": "open", "type": "boolean"}]}',
+    ]
+    parse = avro_parser('["air.Flight", "air.Gate"]', records)
+    assert parse(b"\x00\x0e") == {"delay": 7}
+    assert parse(b"\x02\x01") == {"open": True}
+    assert avro_parser('"air.Gate"', records)(b"\x00") == {"open": False}
+
+
+def test_fields_may_be_called_like_what_a_message_of_the_library_has() -> None:
+    """A field hides an attribute of its name: the first such message ended the worker, and each one after it."""
+    names = ("DESCRIPTOR", "HasField", "ParseFromString", "ListFields")
+    fields = "".join(f" optional string {name} = {number};" for number, name in enumerate(names, 1))
+    parse = protobuf_parser(f'syntax = "proto3"; message M {{{fields} }}', {})
+    assert parse(b"\0\x0a\x01a\x12\x01b\x1a\x01c\x22\x01d") == dict(zip(names, "abcd", strict=True))
+    assert parse(b"\0\x0a\x01a") == {"DESCRIPTOR": "a"}
+
+
 def test_protobuf_tells_what_is_set(proto: Callable[[bytes], object]) -> None:
     """What a writer can leave unset is absent; what it can't has its default; the numbers in front name the message."""
     assert proto(b"\0") == {"delayed": False, "carrier": "NONE", "stops": [], "at": {}, "legs": []}

@@ -39,7 +39,10 @@ GROUP = "stream-apple"
 # Series that only trouble makes.
 OF_TROUBLE = {"ALERTS"}
 
-OF_OTHERS = ("stream_apple_comparison_", "stream_apple_serve_", "stream_apple_join_", "job:stream_apple_joiners:")
+OF_OTHERS = (
+    *("stream_apple_comparison_", "stream_apple_serve_", "stream_apple_join_"),
+    *("job:stream_apple_joiners:", "job:stream_apple_replicas:"),
+)
 """Here are workers alone. Tests of the commands see that the series of these are there."""
 CHOOSE_OTHERS = ("$comparison", "$replica", "$joiner")
 

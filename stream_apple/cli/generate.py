@@ -23,6 +23,7 @@ from stream_apple.signals import Signals
 
 _REPORT_S = 10.0
 _STOP_S = 0.1
+_SHORTEST_DAY_MS, _LONGEST_DAY_MS = 100, 365 * 86_400_000  # the visitors' time since 1970 has 64 bits
 
 
 def _address(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
@@ -48,7 +49,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, value: str | 
 @click.option(
     "--day",
     "day_ms",
-    callback=duration(),
+    callback=duration(least=_SHORTEST_DAY_MS, most=_LONGEST_DAY_MS),
     default="10m",
     show_default=True,
     metavar="DURATION",

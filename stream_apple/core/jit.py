@@ -7,6 +7,7 @@ the sources of the whole package: any edit compiles anew.
 
 import hashlib
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -55,11 +56,26 @@ def _is_writable(path: Path) -> bool:
     return os.access(next(each for each in (path, *path.parents) if each.exists()), os.W_OK)
 
 
+_TRIAL = """
+import sys
+from llvmlite import binding
+binding.initialize_all_targets()
+binding.initialize_all_asmprinters()
+machine = binding.Target.from_default_triple().create_target_machine(cpu=sys.argv[1])
+machine.emit_object(binding.parse_assembly("define void @f() { ret void }"))
+"""
+
+
 def aim_at(target: str) -> None:
     """Compile for this type of processor, with no more than the type promises; called before any kernel is imported.
 
     A process loads what was compiled so if NUMBA_CPU_NAME is the same, and NUMBA_CPU_FEATURES is set and empty.
+    ConfigurationError for a type that LLVM does not know, or that is none of this architecture.
     """
+    # LLVM complains of a name on standard error, and then compiles for another type or ends the process.
+    tried = subprocess.run([sys.executable, "-c", _TRIAL, target], capture_output=True, check=False)  # noqa: S603  ours
+    if tried.returncode or tried.stderr or not target:
+        raise ConfigurationError(f"expected a type of processor that LLVM knows, such as x86-64-v3, found {target!r}")
     numba.config.CPU_NAME = target  # type: ignore[attr-defined]  # made by Numba at import
     numba.config.CPU_FEATURES = ""  # type: ignore[attr-defined]
 

@@ -44,9 +44,8 @@ class _Apple(base.Estimator):
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
-        shown = (
-            (name, repr(value)) for name, value in self._get_params().items()
-        )  # arrays have no truth, so texts differ
+        # Texts are compared, as arrays have no truth.
+        shown = ((name, repr(value)) for name, value in self._get_params().items())
         changed = (f"{name}={value}" for name, value in shown if value != repr(defaults[name].default))
         return f"{type(self).__name__}({', '.join(changed)})"
 

@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from core.machine_code import LEAST, Compiled, kernels_in
 from support.child_process import start_child
+from support.command import call_command
 from support.waiting import wait_until
+
+from stream_apple.errors import ConfigurationError
 
 SETTINGS: tuple[dict[str, dict[str, object]], ...] = (
     {},
@@ -47,6 +51,14 @@ def test_a_worker_finds_its_kernels(compiled: Compiled) -> None:
     needed = kernels_in(done.stdout)
     assert needed
     assert needed - compiled.kernels == set()
+
+
+@pytest.mark.parametrize("target", ["x86-64-v33", "athlon", "help", ""])
+def test_a_type_that_is_none_is_refused(target: str) -> None:
+    """LLVM ended the process; for no name at all it compiled for ten minutes what nobody asks for."""
+    done = call_command("compile", "--target", target)
+    assert done.returncode == ConfigurationError.exit_code
+    assert f"such as x86-64-v3, found {target!r}" in done.stderr
 
 
 def test_the_first_kernel_is_for_the_type_that_is_named(tmp_path: Path) -> None:

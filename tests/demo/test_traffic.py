@@ -99,6 +99,16 @@ class TestCommand:
         assert times[-1] <= now_ms()
         assert times[-1] - times[0] >= 0.9 * 1000 * 599 / 500
 
+    def test_the_shortest_day_has_clicks_and_a_shorter_one_is_refused(self, mock_examples: str) -> None:
+        """The visitors' time since 1970 was no number of 64 bits then: a traceback."""
+        settings = {"STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": mock_examples}
+        found = {
+            day: CliRunner().invoke(main, ["generate", "--limit", "3", "--day", day], env=settings)
+            for day in ("100ms", "365d", "1ms")
+        }
+        assert [each.exit_code for each in found.values()] == [0, 0, 2]
+        assert "expected a duration from 100ms to 365d, found '1ms'" in found["1ms"].output
+
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_a_signal_ends_it_well(self, mock_examples: str, number: signal.Signals) -> None:
         """It runs until it is told to stop; then what was sent is there, and the exit code is 0."""

@@ -54,9 +54,12 @@ NEW_MODEL = "use a new worker.group, with topics.predictions and topics.dead_let
 
 NO_SNAPSHOT = (
     "if topics.models was another topic, or is another one in a single worker, that one has the snapshot: set it "
-    f"everywhere; else {NEW_MODEL}"
+    f"everywhere; else, if a restart finds the same, {NEW_MODEL}"
 )
-"""The advice if a snapshot is not where the committed offset says, which names messages, and no topic."""
+"""The advice if a snapshot is not where the committed offset says, which names messages, and no topic.
+
+A broker that was frozen, and has just come back, may answer for a log that others have gone on with.
+"""
 
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
 

@@ -6,7 +6,7 @@ The rules are those of the section `input` (`core/input/record_mapper.py`) or th
 
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple, NoReturn
@@ -16,6 +16,7 @@ import numpy as np
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.codec.feature_hashing import feature_key
 from stream_apple.core.codec.feature_names import Names
+from stream_apple.core.ngrams import NgramSizes
 
 _MOST_REMEMBERED = 1 << 18  # texts of one column whose keys are kept: a column of identifiers has ever more
 ABSENT = 0
@@ -142,18 +143,14 @@ def refuse_time(where: str, found: object) -> NoReturn:
 
 
 class NameMemory:
-    """The names of the features seen, by key, in bounded memory."""
+    """The names of the features seen, by key, in bounded memory.
 
-    def __init__(self) -> None:
-        self.names = Names()
+    ngrams  the n-grams of the model, which have names, too; None if it has none
+    """
+
+    def __init__(self, ngrams: NgramSizes | None = None) -> None:
+        self.names = Names(ngrams=ngrams)
 
     def note(self, key: int, name: str) -> None:
         """Remember the name of a key."""
         self.names.add([(key, name)])
-
-    def __getstate__(self) -> dict[int, str]:
-        return self.names.known()
-
-    def __setstate__(self, known: Mapping[int, str]) -> None:
-        self.names = Names()
-        self.names.add(known.items())

@@ -164,9 +164,9 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise ValueError(f"shuffle: expected True or False, found {self.shuffle!r}")  # noqa: TRY004  a parameter
         batch = batch._replace(labels=labels, weights=weights)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(1 << 31))
-        number, passes = 0, 1
+        number, passes, in_order = 0, 1, bool(self._online.options.ngrams)
         while number < passes:
-            ordered = as_set(batch, seed + number) if self.shuffle else batch
+            ordered = as_set(batch, seed + number, ordered=in_order) if self.shuffle else batch
             passes = self._passes(len(ordered.labels))
             self._online.learn(ordered)
             number += 1

@@ -18,13 +18,18 @@ _Words = NDArray[np.uint64]
 _ROUNDING = 1e-9
 
 
-def as_set(batch: Batch, seed: int) -> Batch:
-    """Return the examples in the order in which they are learned, each about as often as it weighs."""
+def as_set(batch: Batch, seed: int, *, ordered: bool = False) -> Batch:
+    """Return the examples in the order in which they are learned, each about as often as it weighs.
+
+    ordered  the order of an example's features says something: those of another order are other examples
+    """
     kept = np.flatnonzero(batch.weights > 0.0)
     batch = batch if len(kept) == len(batch.weights) else batch.select(kept)
     if not len(batch.labels):
         return batch
-    hashes, first, group, counts = np.unique(_hashes(batch), return_index=True, return_inverse=True, return_counts=True)
+    hashes, first, group, counts = np.unique(
+        _hashes(batch, ordered=ordered), return_index=True, return_inverse=True, return_counts=True
+    )
     total = np.bincount(group, batch.weights)
     copies = np.maximum(counts, np.minimum(np.ceil(total * (1.0 - _ROUNDING)), MOST_COPIES)).astype(np.int64)
     rows = np.repeat(np.arange(len(hashes)), copies)
@@ -36,14 +41,12 @@ def as_set(batch: Batch, seed: int) -> Batch:
     return batch.select(first[rows[order]])._replace(weights=(total / copies)[rows[order]])
 
 
-def _hashes(batch: Batch) -> _Words:
-    """Return a hash of each example's features and label, uint64[n], which does not depend on the features' order."""
-    values = batch.values.view(np.uint32).astype(np.uint64)
-    sums = np.concatenate(
-        [
-            np.zeros(1, np.uint64),
-            np.cumsum(splitmix64_finalizer(batch.keys + splitmix64_finalizer(values)), dtype=np.uint64),
-        ]
-    )
+def _hashes(batch: Batch, *, ordered: bool) -> _Words:
+    """Return a hash of each example's features and label, uint64[n]; it depends on the features' order if `ordered`."""
+    features = splitmix64_finalizer(batch.keys + splitmix64_finalizer(batch.values.view(np.uint32).astype(np.uint64)))
+    if ordered:
+        places = np.arange(len(features)) - np.repeat(batch.indptr[:-1], np.diff(batch.indptr))
+        features = splitmix64_finalizer(features + splitmix64_finalizer(places.astype(np.uint64)))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(features, dtype=np.uint64)])
     labels = (batch.labels + 0.0).view(np.uint64)
     return splitmix64_finalizer(sums[batch.indptr[1:]] - sums[batch.indptr[:-1]] + splitmix64_finalizer(labels))

@@ -26,6 +26,8 @@ from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.record_mapper import RecordMapper
 from stream_apple.core.input.spelling import ParseError
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.preparation.preparation import ngrams_of
+from stream_apple.core.ngrams import NgramSizes
 from stream_apple.library.cells import (
     ABSENT,
     RECORD,
@@ -66,7 +68,7 @@ def featurizer_of_rows(options: Options) -> "Featurizer":
         raise ValueError(
             "personalise: expected the namespace whose features name the user, found 'key': rows have no keys"
         )
-    return Featurizer(columns)
+    return Featurizer(columns, ngrams=ngrams_of(options))
 
 
 class Featurizer:
@@ -75,12 +77,17 @@ class Featurizer:
     columns  the fields of `Batch` that the model needs besides those always filled, see `Options.wanted_columns`
     reading  how cells are read
     mapping  the mapping by which the model's records are read, if there is one; then `reading` is RECORD
+    ngrams   the n-grams of the model, whose names are remembered, too, where rows are maps
     """
 
     def __init__(
-        self, columns: frozenset[str] = frozenset(), reading: CellRules = RECORD, mapping: InputMapping | None = None
+        self,
+        columns: frozenset[str] = frozenset(),
+        reading: CellRules = RECORD,
+        mapping: InputMapping | None = None,
+        ngrams: NgramSizes | None = None,
     ) -> None:
-        self.memory: Final = NameMemory()
+        self.memory: Final = NameMemory(ngrams)
         self._columns = columns
         self._reading = reading
         self._mapping = mapping
@@ -96,11 +103,12 @@ class Featurizer:
             "reading": self._reading,
             "mapping": None if self._mapping is None else self._mapping._asdict(),
             "names": self.memory.names.known(),
+            "ngrams": self.memory.names.ngrams,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         mapping = None if state["mapping"] is None else InputMapping(**state["mapping"])
-        Featurizer.__init__(self, state["columns"], state["reading"], mapping)
+        Featurizer.__init__(self, state["columns"], state["reading"], mapping, state.get("ngrams"))
         self.memory.names.add(state["names"].items())
 
     @property
@@ -221,7 +229,7 @@ class Featurizer:
             fault = explain(reason, int(decoded.places[record]), messages[record], _LIMITS)
             raise UnreadableCellError(f"row {record}: {fault}")
         for message in messages:
-            self.memory.names.add(names_in(message))
+            self.memory.names.add(names_in(message, self.memory.names.ngrams))
         return joined([decoded.batch])  # in memory of its own: the decoder uses its own again
 
     def _message(self, number: int, row: Mapping[Any, Any]) -> bytes:

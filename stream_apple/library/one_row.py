@@ -20,7 +20,7 @@ from stream_apple.core.learner.single_row import SingleRow
 from stream_apple.library.cells import UnreadableCellError
 from stream_apple.library.event_times import Time, milliseconds_of
 from stream_apple.library.featurizer import LARGE, Featurizer
-from stream_apple.library.online import OnlineLearner, refuse_length
+from stream_apple.library.online import BOUND, OnlineLearner, check_lengths
 
 _ROOM = 64  # features for which there is room at first
 _MOST_PLANS = 64  # how many sets of names are remembered
@@ -60,15 +60,19 @@ class OneRow:
         """
         online, times = self.online, None if time is None else milliseconds_of([time])
         with online.lock:
+            row = self._with(x)
+            batch = self.batch_of(x) if row is None else None
+            # What can't be learned has been refused by now: it ends no epoch, and moves no clock, as in a worker.
             if not online.begin_example(times):
                 return self.score(x)
-            row = self._with(x)
+            if row is not None and row.generation != online.learner.generation:  # an epoch has ended
+                row = self._with(x)
             if row is not None:
                 row.label[0], row.weight[0] = label, weight
                 row.learn()
                 online.seen += 1
                 return row.predictions.item()
-            batch = self.batch_of(x)
+            batch = self.batch_of(x) if batch is None else batch
             batch.labels[0], batch.weights[0] = label, weight
             return online.learn_begun(batch)
 
@@ -118,11 +122,13 @@ class OneRow:
         return probabilities
 
     def batch_of(self, x: Mapping[Any, Any]) -> Batch:
-        """Return a batch of one row, without a label."""
+        """Return a batch of one row, without a label; ValueError for a row of more than `most_features`."""
         _check_map(x)
         if self.sort_names:
             x = {name: x[name] for name in sorted(x, key=str)}
-        return self.featurizer.maps([x])
+        batch = self.featurizer.maps([x])
+        check_lengths(batch, self.online.most_features, BOUND)
+        return batch
 
     def _with(self, x: Mapping[Any, Any]) -> SingleRow | None:
         """Write the features of `x` to the single row, and return it; None if they need a batch."""
@@ -176,11 +182,11 @@ class OneRow:
         return row
 
     def _new_row(self, features: int) -> SingleRow | None:
-        if not self.featurizer.plain:
+        most = self.online.most_features
+        if not self.featurizer.plain or features > most:  # of more, some may be missing: a batch's are counted
             return None
-        if features > self.online.most_features:
-            refuse_length(0, features, self.online.most_features)
-        room = max(_ROOM, 2 * features) if self._row is None or features > self._row.room else self._row.room
+        known = 0 if self._row is None else self._row.room
+        room = known if known and features <= known else min(most, max(_ROOM, 2 * features))
         self._row = self.online.learner.single_row(room)
         self._written = None
         return self._row

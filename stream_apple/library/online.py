@@ -7,7 +7,7 @@ matter how examples are cut into calls.
 import threading
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +97,10 @@ class OnlineLearner:
         return True
 
     def learn_begun(self, batch: Batch) -> float:
-        """Score, then learn, the only row of a batch, after `begin_example`; return its score."""
-        check_lengths(batch, self.most_features, BOUND)
+        """Score, then learn, the only row of a batch, after `begin_example`; return its score.
+
+        The row has at most `most_features` features.
+        """
         scores = Scores.empty(1, self.options.classes)
         self.learner.learn(batch, 0, 1, scores)
         self.seen += 1
@@ -214,12 +216,7 @@ def check_lengths(batch: Batch, most: int, bound: str) -> None:
     lengths = np.diff(batch.indptr)
     if lengths.max(initial=0) > most:
         row = int(np.flatnonzero(lengths > most)[0])
-        refuse_length(row, int(lengths[row]), most, bound)
-
-
-def refuse_length(row: int, features: int, most: int, bound: str = BOUND) -> NoReturn:
-    """Raise ValueError for a row of so many features, more than `most`."""
-    raise ValueError(f"row {row}: expected at most {most:,} features ({bound}), found {features:,}")
+        raise ValueError(f"row {row}: expected at most {most:,} features ({bound}), found {lengths[row]:,}")
 
 
 def probabilities_of(scores: Scores, options: Options) -> NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """The estimators of scikit-learn's interface: what `fit` makes of a set, and which inputs there are."""
 
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,16 @@ def test_fit_learns_a_set(order: list[int], weights: list[int]) -> None:
     shuffled, of_them = SMALL[order], np.array(weights)[order]
     second = AppleRegressor(bits=8).fit(np.repeat(shuffled, of_them, axis=0), np.repeat(shuffled[:, 1], of_them))
     assert first._online.learner.digest() == second._online.learner.digest()
+
+
+def test_texts_of_the_same_words_are_others_in_another_order() -> None:
+    """Where words that stand side by side are features, each text is learned, whichever comes first."""
+    words = [["not", "bad", "but", "good"], ["not", "good", "but", "bad"]] * 5
+    texts = [{"t": text} for text in words]
+    for rows in (texts, texts[::-1]):
+        model = AppleRegressor(bits=10, method="linear", ngrams={"*": 2}).fit(rows, [1.0] * 10)
+        assert {"t=not^t=bad", "t=not^t=good"} <= {each.name for each in model.monomials()}
+        assert not any(each.name.startswith("?") for each in pickle.loads(pickle.dumps(model)).explain(texts[0]))
 
 
 def test_one_weight_is_that_of_all_rows() -> None:

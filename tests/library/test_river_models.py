@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,26 @@ def test_more_features_than_an_example_may_have_are_refused() -> None:
     for ask in asked:
         with pytest.raises(ValueError, match="row 0: expected at most 3 features"):
             ask()
-    model.learn_one({"a": 1.0, "b": 1.0, "c": 1.0}, 1.0)
+    for number in range(60):  # from some row on they are learned one by one
+        model.learn_one({"a": 1.0, "b": 1.0, "c": 1.0}, float(number))
+    for ask in asked:
+        with pytest.raises(ValueError, match="row 0: expected at most 3 features"):
+            ask()
+    model.learn_one({"a": 1.0, "b": 1.0, "c": 1.0, "d": None, "e": 0}, 1.0)
+    assert model._model.online.learner.examples == 61
+
+
+@pytest.mark.parametrize("seen", [3, 60])
+def test_what_is_refused_ends_no_epoch(seen: int) -> None:
+    """Nor moves the clock: a worker makes a dead letter of it."""
+    model = AppleRegressor(bits=8, epoch_length="1h")
+    for number in range(seen):
+        model.learn_one({"a": float(number % 7)}, float(number), time=1e6 + number)
+    before = model._model.online.__getstate__()["time"][1].tolist(), model._model.online.learner.digest()
+    for wrong in ({"a": math.inf}, {"a": datetime(2026, 1, 1, tzinfo=UTC)}):
+        with pytest.raises(ValueError, match="feature 'a': expected"):
+            model.learn_one(wrong, 1.0, time=1e6 + 86_400)
+    assert (model._model.online.__getstate__()["time"][1].tolist(), model._model.online.learner.digest()) == before
 
 
 @pytest.mark.parametrize("x", [None, [1.0], "a", pd.Series({"a": 1.0})])

@@ -213,7 +213,10 @@ def test_an_example_at_the_limits_is_good() -> None:
         ({"features": {"a": 1}, "label": "x"}, "expected a number or nil, found a str: 'x', at byte 20, in 'label'"),
         (
             {"features": {"a": 1}, "label": 99},
-            "expected a label from -10 to 10, found a number: 99, at byte 20, in 'label'",
+            (
+                "expected a label from -10 to 10 (limits.min_label, limits.max_label), "
+                "found a number: 99, at byte 20, in 'label'"
+            ),
         ),
         (["x"], "expected a msgpack map or a JSON object, found an array, at byte 0"),
         (

@@ -188,12 +188,13 @@ def test_white_space_may_stand_around_everything(space: bytes) -> None:
         (
             b'{"\\u0061": 1, "weight": -1e0, %s}' % A_FEATURE,
             Reason.BAD_WEIGHT,
-            "expected a weight from 0 to 100, found a number: -1e0, at byte 24, in 'weight'",
+            "expected a weight from 0 to 100 (limits.max_weight), found a number: -1e0, at byte 24, in 'weight'",
         ),
         (
             b'{"label": 1e999}',
             Reason.BAD_LABEL,
-            "expected a label from -10 to 10, found a number: 1e999, at byte 10, in 'label'",
+            ("expected a label from -10 to 10 (limits.min_label, limits.max_label), "
+            "found a number: 1e999, at byte 10, in 'label'"),
         ),
         (
             b'{"features": {%s}}' % b",".join(b'"%d": 1' % number for number in range(9)),

@@ -62,7 +62,7 @@ def test_flat_and_nested_json_and_msgpack_are_one() -> None:
         (
             b'{"label": 2, "at": 1e12}',
             Reason.BAD_LABEL,
-            "expected a label from -1 to 1, found a number: 2.0, in 'label'",
+            "expected a label from -1 to 1 (limits.min_label, limits.max_label), found a number: 2.0, in 'label'",
         ),
         (b'{"weight": 11, "at": 1e12}', Reason.BAD_WEIGHT, "a weight from 0 to 10"),
         (b'{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"at":1e12}', Reason.TOO_MANY_FEATURES, "at most 5 features"),
@@ -125,5 +125,8 @@ def test_a_label_is_named_as_the_records_name_it() -> None:
     """And not as the message that is made of them, which nobody has seen."""
     mapping = InputMapping(label="clicked", weight="user.importance", features="*")
     found = decode(b'{"clicked": 2, "x": 1}', b'{"x": 1, "user": {"importance": 11}}', mapping=mapping)
-    assert found.faults[0] == "expected a label from -1 to 1, found a number: 2.0, in 'clicked'"
-    assert found.faults[1] == "expected a weight from 0 to 10, found a number: 11.0, in 'user.importance'"
+    label, weight = found.faults[0], found.faults[1]
+    assert label == (
+        "expected a label from -1 to 1 (limits.min_label, limits.max_label), found a number: 2.0, in 'clicked'"
+    )
+    assert weight == "expected a weight from 0 to 10 (limits.max_weight), found a number: 11.0, in 'user.importance'"

@@ -74,7 +74,7 @@ def aim_at(target: str) -> None:
     """
     # LLVM complains of a name on standard error, and then compiles for another type or ends the process.
     tried = subprocess.run([sys.executable, "-c", _TRIAL, target], capture_output=True, check=False)  # noqa: S603  ours
-    if tried.returncode or tried.stderr or not target:
+    if tried.returncode or b"not a recognized processor" in tried.stderr or not target:
         raise ConfigurationError(f"expected a type of processor that LLVM knows, such as x86-64-v3, found {target!r}")
     numba.config.CPU_NAME = target  # type: ignore[attr-defined]  # made by Numba at import
     numba.config.CPU_FEATURES = ""  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from support.kafka.broker import Broker, resolve_jars
 from support.ports import free_ports
 from support.required import UnavailableError
@@ -83,6 +84,20 @@ class TestBroker:
         finally:
             broker.kill()
         assert not broker.running
+
+    def test_is_a_cluster_of_its_own(self, kafka: str, jars: Path, tmp_path: Path) -> None:
+        """Workers of both may have one group and one id on this machine."""
+        broker = Broker(tmp_path / "broker", jars)
+        broker.start()
+        try:
+            ids = [
+                AdminClient({"bootstrap.servers": each}).list_topics(timeout=DEADLINE_S).cluster_id
+                for each in (kafka, broker.bootstrap)
+            ]
+        finally:
+            broker.kill()
+        assert all(ids)
+        assert ids[0] != ids[1]
 
     def test_dies_with_the_process_that_started_it(self, jars: Path, tmp_path: Path) -> None:
         """When the parent is killed with SIGKILL, no broker stays behind."""

@@ -5,6 +5,7 @@ begins with; each broker has its own ports and its own directory. It dies with t
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -180,6 +181,10 @@ class Broker:
         else:
             storage = fetch_once(self._jars.with_name(f"{self._jars.name}-storage"), self._make_storage)
             shutil.copytree(storage, self.directory / _STORAGE)
+            # Workers on one machine look there for others of the same cluster: suites may run side by side.
+            identity = self.directory / _STORAGE / "meta.properties"
+            text = re.sub(r"(?m)^cluster\.id=.*$", f"cluster.id={_new_cluster_id()}", identity.read_text())
+            identity.write_text(text)
 
     def _make_storage(self, directory: Path) -> Path:
         port, controller = free_ports(2)
@@ -189,9 +194,9 @@ class Broker:
 
     def _format(self, directory: Path) -> None:
         """Let Kafka's tool write the identity of a cluster, and the features that it begins with."""
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # `--cluster-id=`: an id may begin with a dash, and would be taken for an option.
-        tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(directory / _SETTINGS)]
+        cluster = f"--cluster-id={_new_cluster_id()}"
+        tool = ["kafka.tools.StorageTool", "format", cluster, "-c", str(directory / _SETTINGS)]
         done = subprocess.run([*self._java(directory), *tool], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"the broker's storage can't be formatted: {done.stdout}{done.stderr}")
@@ -225,6 +230,10 @@ class Broker:
             except subprocess.TimeoutExpired:
                 continue
             return
+
+
+def _new_cluster_id() -> str:
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def _write_settings(directory: Path, port: int, controller: int, extra: dict[str, str]) -> None:

@@ -183,7 +183,8 @@ class OneRow:
 
     def _new_row(self, features: int) -> SingleRow | None:
         most = self.online.most_features
-        if not self.featurizer.plain or features > most:  # of more, some may be missing: a batch's are counted
+        # A map of more fields may have fewer features, as some may be missing; what it has is known once it is a batch.
+        if not self.featurizer.plain or features > most:
             return None
         known = 0 if self._row is None else self._row.room
         room = known if known and features <= known else min(most, max(_ROOM, 2 * features))

@@ -14,7 +14,10 @@ from stream_apple.whole_files import why_not_a_folder, why_not_writable
 
 
 class WholeNumber(click.IntRange):
-    """A whole number from `min` on, of at most 64 bits: more is refused by what counts with it, each in its own way."""
+    """A whole number from `min` on, of at most 64 bits.
+
+    A larger one would end in an error of whatever library counts with it, which names no option.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401  click's
         """Return the number; click.BadParameter for another one, or for what is none."""

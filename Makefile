@@ -38,7 +38,8 @@ fetched: $(VENV)/ready
 unit: kernels fetched
 	$(PYTEST)
 
-# Builds the image and lets it learn, applies the manifests to a real API server, and records that it went well.
+# Builds the image and lets it learn, applies the manifests to a real API server, lets KEDA read a real lag, and records
+# that it went well.
 prove: export PYTHONPATH = tests
 prove: $(VENV)/ready
 	PROVE_DEPLOYMENT=true $(BIN)/python -m deploy.proof.prepare

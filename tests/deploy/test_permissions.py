@@ -1,7 +1,6 @@
 """Topics and permissions of the Strimzi manifests on a real cluster: enough for a worker, and none too many."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,8 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exports are
     AdminClient,
     NewTopic,
     ResourcePatternType,
-    ResourceType,
 )
+from deploy.acls import KINDS, bindings
 from deploy.manifests import DEPLOY, render
 from deploy.operator_schemas import Manifest
 from deploy.worker_manifest import Pod, all_of
@@ -39,30 +38,7 @@ EXAMPLES = 400
 IMPRESSIONS = 40
 PARTITIONS = 4
 
-_KINDS = {
-    "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
-    "transactionalId": ResourceType.TRANSACTIONAL_ID,
-}
-_PATTERNS = {"literal": ResourcePatternType.LITERAL, "prefix": ResourcePatternType.PREFIXED}
 _US, _OTHERS = "User:ANONYMOUS", "User:others"  # the broker under test has no passwords
-
-
-def bindings(acls: list[Manifest]) -> list[AclBinding]:
-    """The rules of a KafkaUser as the cluster takes them, one for each operation, for who has no name."""
-    return [
-        AclBinding(
-            _KINDS[rule["resource"]["type"]],
-            rule["resource"]["name"],
-            _PATTERNS[rule["resource"].get("patternType", "literal")],
-            _US,
-            "*",
-            AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper()],
-            AclPermissionType.ALLOW,
-        )
-        for rule in acls
-        for operation in rule["operations"]
-    ]
 
 
 class Cluster(NamedTuple):
@@ -76,7 +52,7 @@ class Cluster(NamedTuple):
 
     def grant(self, acls: list[Manifest]) -> None:
         """Allow this."""
-        for future in self.client.create_acls(bindings(acls)).values():
+        for future in self.client.create_acls(bindings(acls, _US)).values():
             future.result(DEADLINE_S)
 
     def withdraw(self, acls: list[Manifest]) -> None:
@@ -91,7 +67,7 @@ class Cluster(NamedTuple):
                 one.operation,
                 one.permission_type,
             )
-            for one in bindings(acls)
+            for one in bindings(acls, _US)
         ]
         for future in self.client.delete_acls(filters).values():
             assert future.result(DEADLINE_S)
@@ -160,7 +136,7 @@ def cluster(kubectl: str, jars: Path, tmp_path_factory: pytest.TempPathFactory) 
         # A rule for others on everything: from now on, what is not granted is refused.
         theirs = [
             AclBinding(kind, "*", ResourcePatternType.LITERAL, _OTHERS, "*", AclOperation.ALL, AclPermissionType.ALLOW)
-            for kind in _KINDS.values()
+            for kind in KINDS.values()
         ]
         for future in client.create_acls(theirs).values():
             future.result(DEADLINE_S)

@@ -1,13 +1,10 @@
 """A real API server of Kubernetes with a real etcd, without nodes and controllers: it takes objects, or refuses them.
 
-The API server is built from its Go module, which takes minutes once; etcd is Debian's.
+The API server is built from its Go module; etcd is Debian's.
 """
 
-import hashlib
 import json
 import os
-import re
-import shutil
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,63 +12,32 @@ from typing import Any, Self
 
 import yaml
 from deploy.operator_schemas import PACKAGES, Manifest
-from deploy.proof.debian import CACHE, Programs
+from deploy.proof.debian import Programs
+from deploy.proof.go_program import GoProgram
 from support.child_process import start_child
 from support.ports import free_ports
-from support.required import UnavailableError, fetch_once
 from support.waiting import wait_until
 
-MODULE = Path(__file__).parent / "apiserver"
-_BUILD_SECONDS = 5400
+API_SERVER = GoProgram(
+    "kube-apiserver",
+    "k8s.io/kubernetes",
+    "cmd/kube-apiserver",
+    Path(__file__).parent / "apiserver",
+    "k8s.io/component-base/version.gitVersion",
+)
 _SECONDS = 60
 _TOKEN = "administrator"  # of a server that nobody but this process can reach
 
 
-def version() -> str:
-    """Of Kubernetes, as the module names it."""
-    found = re.search(
-        r"^require k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    assert found is not None
-    return found.group(1)
-
-
-def resolve_apiserver(cache: Path = CACHE) -> Path:
-    """The program, built if need be; UnavailableError if that can't be done."""
-    pinned = hashlib.sha256(b"".join((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))).hexdigest()
-    return fetch_once(cache / "kube-apiserver" / f"{version()}-{pinned[:16]}", _build) / "kube-apiserver"
-
-
-def _build(directory: Path) -> Path:
-    go = shutil.which("go")
-    if go is None:
-        raise UnavailableError("the API server of Kubernetes is built with `go`, which is not on the path")
-    made = directory / "made"
-    flags = f"-s -w -X k8s.io/component-base/version.gitVersion={version()}"
-    command = [go, "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", str(made / "kube-apiserver")]
-    environment = {**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
-    try:
-        done = subprocess.run(
-            [*command, "k8s.io/kubernetes/cmd/kube-apiserver"],
-            cwd=MODULE,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_BUILD_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        raise UnavailableError(f"the API server was not built within {_BUILD_SECONDS} s") from None
-    if done.returncode:
-        raise UnavailableError(f"the API server can't be built: {done.stderr[-2000:]}")
-    return made
-
-
 class ApiServer:
-    """One API server with an etcd of its own; a context. `directory` gets everything that they write."""
+    """One API server with an etcd of its own; a context. `directory` gets everything that they write.
+
+    kubeconfig  of its administrator
+    """
 
     def __init__(self, kubectl: str, etcd: Programs, apiserver: Path, directory: Path) -> None:
         self._kubectl, self._etcd, self._apiserver, self._directory = kubectl, etcd, apiserver, directory
+        self.kubeconfig = directory / "kubeconfig"
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -107,7 +73,7 @@ class ApiServer:
             "--authorization-mode=RBAC",
             f"--token-auth-file={directory / 'tokens.csv'}",
         )
-        (directory / "kubeconfig").write_text(_kubeconfig(port))
+        self.kubeconfig.write_text(_kubeconfig(port))
 
         def ready() -> bool:
             assert server.poll() is None, self._tail()
@@ -135,7 +101,7 @@ class ApiServer:
 
     def kubectl(self, *arguments: str | Path, given: object = None) -> "subprocess.CompletedProcess[str]":
         """How `kubectl` ended; `given`, an object, is its input."""
-        environment = {**os.environ, "KUBECONFIG": str(self._directory / "kubeconfig"), "HOME": str(self._directory)}
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self._directory)}
         # A proxy of the environment has no way to this machine's own ports.
         environment |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         return subprocess.run(

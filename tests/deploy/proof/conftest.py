@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from deploy.proof.apiserver import ApiServer, resolve_apiserver
+from deploy.proof.apiserver import API_SERVER, ApiServer
 from deploy.proof.debian import Programs
 from deploy.proof.image import Image
 from deploy.proof.record import RECORD, Subject, forced
@@ -44,7 +44,7 @@ def cluster(subject: Subject, kubectl: str, tmp_path_factory: pytest.TempPathFac
     assert subject
     directory = tmp_path_factory.mktemp("cluster")
     try:
-        with ApiServer(kubectl, Programs("etcd-server"), resolve_apiserver(), directory) as server:
+        with ApiServer(kubectl, Programs("etcd-server"), API_SERVER.resolve(), directory) as server:
             yield server
     except UnavailableError as error:
         unavailable(str(error))

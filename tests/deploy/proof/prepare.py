@@ -4,8 +4,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from deploy.proof.apiserver import resolve_apiserver
-from deploy.proof.record import MANIFESTS, forced
+from deploy.proof.apiserver import API_SERVER
+from deploy.proof.keda import ADAPTER, OPERATOR
+from deploy.proof.record import AUTOSCALER, MANIFESTS, forced
 from support.kafka.broker import resolve_jars
 from support.required import UnavailableError
 
@@ -13,8 +14,12 @@ from support.required import UnavailableError
 def wanted() -> dict[str, Callable[[], Path]]:
     """What to say of each, and what makes it."""
     needed: dict[str, Callable[[], Path]] = {"Kafka's jars": resolve_jars}
-    if forced() or MANIFESTS.proven() is None:
-        needed["the API server of Kubernetes, built once"] = resolve_apiserver
+    scaling = forced() or AUTOSCALER.proven() is None
+    if scaling or MANIFESTS.proven() is None:
+        needed["the API server of Kubernetes, built once"] = API_SERVER.resolve
+    if scaling:
+        needed["KEDA, built once"] = OPERATOR.resolve
+        needed["KEDA's adapter"] = ADAPTER.resolve
     return needed
 
 

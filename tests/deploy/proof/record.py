@@ -1,7 +1,8 @@
-"""What has been proved of the image and of the manifests, and of which files: `proven.json`, which `prove.py` writes.
+"""What has been proved of the image, of the manifests and of the autoscaler, and of which files.
 
-To build the image and an API server takes minutes. A proof holds for as long as the files that it is about, and those
-that do the proving, have the content that they had when it passed; otherwise it is made anew.
+`prove.py` writes it to `proven.json`. To build the image, an API server and KEDA takes minutes. A proof holds for as
+long as the files that it is about, and those that do the proving, have the content that they had when it passed;
+otherwise it is made anew.
 """
 
 import hashlib
@@ -18,6 +19,7 @@ FORCED = "PROVE_DEPLOYMENT"
 
 _PROVING = "tests/deploy/proof"
 _LEFT_OUT = {".md", ".pyc"}
+_API_SERVER = tuple(f"{_PROVING}/{name}" for name in ("apiserver", "apiserver.py", "debian.py", "go_program.py"))
 
 
 class Subject(NamedTuple):
@@ -73,11 +75,24 @@ IMAGE = Subject(
 )
 MANIFESTS = Subject(
     "manifests",
-    ("deploy", f"{_PROVING}/apiserver", *(f"{_PROVING}/{name}" for name in ("debian.py", "apiserver.py"))),
+    ("deploy", *_API_SERVER),
     ("deploy/monitoring/tests",),
     "test_cluster_accepts.py",
 )
-SUBJECTS = (IMAGE, MANIFESTS)
+AUTOSCALER = Subject(
+    "autoscaler",
+    (
+        "deploy/base",
+        *(f"deploy/components/{name}" for name in ("keda", "strimzi", "tls-sasl")),
+        "deploy/overlays/production",
+        *_API_SERVER,
+        f"{_PROVING}/keda",
+        f"{_PROVING}/keda.py",
+    ),
+    (),
+    "test_keda_scales.py",
+)
+SUBJECTS = (IMAGE, MANIFESTS, AUTOSCALER)
 
 
 def forced() -> bool:

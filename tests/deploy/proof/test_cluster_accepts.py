@@ -11,7 +11,7 @@ import pytest
 from deploy.agreement import GROUP_LABEL
 from deploy.manifests import DEPLOY, OVERLAYS, render
 from deploy.operator_schemas import Manifest
-from deploy.proof.apiserver import ApiServer, version
+from deploy.proof.apiserver import API_SERVER, ApiServer
 from deploy.proof.record import MANIFESTS
 from deploy.worker_manifest import all_of, only
 
@@ -78,7 +78,7 @@ def set_status(cluster: ApiServer, one: Manifest, status: Manifest) -> None:
 
 def test_it_is_the_server_that_was_built(cluster: ApiServer) -> None:
     """Of the version that the module names."""
-    assert json.loads(cluster.done("get", "--raw", "/version"))["gitVersion"] == version()
+    assert json.loads(cluster.done("get", "--raw", "/version"))["gitVersion"] == API_SERVER.version()
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from deploy.proof.record import IMAGE, MANIFESTS, REPOSITORY, SUBJECTS, Subject, read, write
+from deploy.proof.record import AUTOSCALER, IMAGE, MANIFESTS, REPOSITORY, SUBJECTS, Subject, read, write
 
 
 @pytest.fixture
@@ -36,6 +36,8 @@ def tree(tmp_path: Path) -> Path:
         (MANIFESTS, "deploy/monitoring/dashboard.json"),
         (MANIFESTS, "tests/deploy/proof/apiserver/go.sum"),
         (MANIFESTS, "tests/deploy/proof/test_cluster_accepts.py"),
+        (AUTOSCALER, "deploy/components/keda/scaled-object.yaml"),
+        (AUTOSCALER, "tests/deploy/proof/keda/go.mod"),
     ],
 )
 def test_another_content_is_another_digest(tree: Path, subject: Subject, file: str) -> None:

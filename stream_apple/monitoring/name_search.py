@@ -107,7 +107,6 @@ class NameFinder(Protocol):
 
     def look(self, wanted: Wanted) -> bool:
         """Have these looked for; return whether names may be known now, as a search has ended meanwhile."""
-        ...
 
 
 class NameSearch:

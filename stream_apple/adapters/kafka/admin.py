@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -37,13 +37,6 @@ _T = TypeVar("_T")
 
 # Times in the text would make the same error look new at each attempt.
 _TIMING = re.compile(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)")
-
-# A coordinator that has just started, or is being elected, gives these for a moment.
-_COORDINATOR_ERRORS = {
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-}
 
 
 _TIMEOUT_BOUNDS: tuple[tuple[str, str, Literal["at least", "at most"]], ...] = (
@@ -110,10 +103,6 @@ class Cluster:
                 f"topic {topic}: expected an existing topic, found none; `stream-apple topics` creates it"
             )
         return self.topics[topic]
-
-    def ask_coordinator(self, request: Callable[[], _T]) -> _T:
-        """Return the answer to `request`, repeated while a coordinator is being elected; KafkaException if refused."""
-        return RetryPolicy(self.request_s).retry_while(lambda error: error.code() in _COORDINATOR_ERRORS, request)
 
     def log_ranges(self, topic: str, partitions: Iterable[int]) -> dict[int, LogRange]:
         """Return the offsets in the logs, up to their very ends; BrokerError if a broker does not tell those of one."""

@@ -79,13 +79,7 @@ class DeliveryTotals:
     bytes: int = 0
 
 
-def never() -> bool:
-    """Return False, for a run that is not to be stopped."""
-    return False
-
-
-def silent(totals: DeliveryTotals) -> None:
-    """Ignore the progress."""
+ReportDelivery = Callable[[DeliveryTotals], None]
 
 
 class AcceptedTimes(NamedTuple):
@@ -163,8 +157,8 @@ class TopicWriter:
         self,
         examples: Iterable[Example],
         limiter: RateLimiter,
-        stop: Callable[[], bool] = never,
-        report: Callable[[DeliveryTotals], None] = silent,
+        stop: Callable[[], bool] = lambda: False,
+        report: ReportDelivery = lambda _: None,
     ) -> DeliveryTotals:
         """Send `examples` in order until they end or `stop()` is true; return when all that was sent is acknowledged.
 
@@ -224,7 +218,7 @@ class TopicWriter:
     def _refused(self, number: int, value: bytes, why: str, kind: type[StreamAppleError]) -> StreamAppleError:
         return kind(f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: {why}")
 
-    def _drain(self, report: Callable[[DeliveryTotals], None]) -> None:
+    def _drain(self, report: ReportDelivery) -> None:
         if self._failure is not None:
             # Messages that wait behind a failed one must not be sent any more.
             self._producer.purge(in_flight=False, blocking=True)

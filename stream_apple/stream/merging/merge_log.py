@@ -4,18 +4,14 @@ The note with the committed offset of partition 0 says where the newest merged m
 where those of earlier rounds are. A partition that waits for a round has it asked for until there is an answer.
 """
 
-import time
-from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
 import structlog
 
 from stream_apple.core.learner.merging.mergeable import Mergeable
-from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError
-from stream_apple.stream.log.ports import Broker
-from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.stream.snapshots.merge_messages import MergeDecoder, MergeManifest
@@ -53,19 +49,15 @@ class MergeAnswer(NamedTuple):
 class MergeLog:
     """Reads the merges of a group, and knows where all of them are.
 
-    options  of the group's models
-
     newest   where the newest merged model is, as far as this worker was told
     history  all merges up to a newest one; None until a first manifest has been read
     """
 
-    def __init__(
-        self, broker: Broker, provenance: Provenance, options: Options, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._broker = broker
-        self._provenance = provenance
-        self._options = options
-        self._now = now
+    def __init__(self, context: MergingContext) -> None:
+        self._broker = context.broker
+        self._provenance = context.provenance
+        self._options = context.options
+        self._now = context.now
         self.newest: MergedPointer | None = None
         self.history: MergeHistory | None = None
         self._known_to: MergedPointer | None = None

@@ -21,9 +21,9 @@ import structlog
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Broker, Record
-from stream_apple.stream.model.dead_letters import dead_letter_origin
+from stream_apple.stream.model.dead_letters import origin_of_dead_letter
 from stream_apple.stream.partitions.partition import Partition
-from stream_apple.stream.positions.lineage import Lineage, Provenance, origin_of_prediction
+from stream_apple.stream.positions.lineage import Identify, Lineage, Provenance, origin_of_prediction
 
 TAIL = 1_000
 """How many offsets at the end of an output log are read. If no message there is of the model, ten times as many are
@@ -53,7 +53,7 @@ def examine(
     as the module's docstring says; BrokerError if a log gives nothing more.
     """
     plan, number, topics = partition.plan, partition.number, provenance.topics
-    told = _predictions_of(provenance, number, plan.lineage)
+    told = _answered_by(origin_of_prediction, provenance, number, plan.lineage)
     last = yield from _last_answer(broker, topics.predictions, number, told, now)
     if plan.first:
         if last >= plan.publish_from:
@@ -73,7 +73,7 @@ def examine(
                 f"topic was made anew. Use a new worker.group and another topics.predictions to begin a new model"
             )
         # Dead letters of the same transaction may answer records after the last predicted one.
-        told = _letters_of(provenance, number, plan.lineage)
+        told = _answered_by(origin_of_dead_letter, provenance, number, plan.lineage)
         folded = number % broker.partition_count(topics.dead_letters)
         refused = yield from _last_answer(broker, topics.dead_letters, folded, told, now)
         partition.model.publish_from = max(last, min(refused, log.high - 1)) + 1
@@ -138,23 +138,13 @@ def lost_offset(provenance: Provenance, number: int, record: Record) -> Configur
     )
 
 
-def _predictions_of(provenance: Provenance, number: int, lineage: Lineage) -> Answered:
-    topic, models = provenance.topics.examples, provenance.fingerprints(number, lineage)
-
-    def answered(record: Record) -> int:
-        told = origin_of_prediction(record)
-        ours = told is not None and (told.topic, told.partition) == (topic, number) and told.model in models
-        return told.example if told is not None and ours else -1
-
-    return answered
-
-
-def _letters_of(provenance: Provenance, number: int, lineage: Lineage) -> Answered:
+def _answered_by(identify: Identify, provenance: Provenance, number: int, lineage: Lineage) -> Answered:
     place, models = (provenance.topics.examples, number), provenance.fingerprints(number, lineage)
 
     def answered(record: Record) -> int:
-        told = dead_letter_origin(record)
-        ours = told is not None and (told.topic, told.partition) == place and told.model in models
-        return told.offset if told is not None and ours else -1
+        origin = identify(record)
+        if origin is None or origin.model not in models or (origin.topic, origin.partition) != place:
+            return -1
+        return origin.example
 
     return answered

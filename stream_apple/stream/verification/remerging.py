@@ -70,7 +70,7 @@ def make_again(merges: MergesLog, lanes: Mapping[int, Lane], parents: Parents, f
         digest = merge(models, parents=parents).model.digest()
         matched += digest == manifest.digest
         if digest != manifest.digest:
-            who = ", ".join(str(entry.partition) for entry in manifest.roster)
+            who = ", ".join(map(str, manifest.members))
             text = (
                 f"round {pointer.round}: expected the merged model with digest {digest}, made again of partitions "
                 f"{who}, found {manifest.digest}"

@@ -3,7 +3,7 @@
 import math
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from simulation.cluster import MemoryCluster
@@ -19,8 +19,9 @@ from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.merging.leader import Leader, MergeSummary, pause_s
+from stream_apple.stream.merging.leader import Leader, pause_s
 from stream_apple.stream.merging.merge_log import MergeAnswer, MergeLog, MergeLookup
+from stream_apple.stream.merging.merging_context import MergeSummary, MergingContext
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.positions.merge_note import (
@@ -70,17 +71,13 @@ class World:
 
     def leads(self, newest: MergedPointer | None) -> Leader:
         """A new leader, which knows where the newest merged model is."""
-        return Leader(
-            self.broker,
-            self.provenance,
-            OPTIONS,
-            self.model,
-            lambda call, then: self.tasks.append((call, then)),
-            self,
-            newest,
-            NothingLocal(),
-            self.clock,
-        )
+        return Leader(self.context, lambda call, then: self.tasks.append((call, then)), newest, NothingLocal())
+
+    @property
+    def context(self) -> MergingContext:
+        """That of a worker whose metrics are told of merges alone."""
+        recorder: Any = self
+        return MergingContext(self.broker, self.provenance, OPTIONS, self.model, recorder, self.clock)
 
     def merged(self, summary: MergeSummary) -> None:
         """Count."""
@@ -139,7 +136,7 @@ class World:
 
     def follower(self, newest: MergedPointer | None) -> MergeLog:
         """One who reads, and has been told that."""
-        log = MergeLog(self.broker, self.provenance, OPTIONS, self.clock)
+        log = MergeLog(self.context)
         log.follow(newest)
         return log
 
@@ -177,7 +174,8 @@ class TestMerging:
             ]
             assert manifest.counts == expected.counts._asdict()
             (summary,) = world.summaries
-            assert (summary.round, summary.roster, summary.excluded) == (3, (0, 1, 2), {})
+            made = summary.manifest
+            assert (made.round, made.members, made.left_out) == (3, (0, 1, 2), {})
             assert summary.read_bytes > 0
             assert summary.written_bytes > 0
             world.works(leader)

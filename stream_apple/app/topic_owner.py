@@ -172,11 +172,7 @@ def _dead_letter(record: Record) -> _Message:
 
 
 def _look(
-    reader: CommittedReader,
-    places: list[_TopicPartition],
-    role: _Role,
-    examples: str,
-    ours: Mapping[int, list[str]],
+    reader: CommittedReader, places: list[_TopicPartition], role: _Role, examples: str, ours: Mapping[int, list[str]]
 ) -> _Seen:
     """Read the ends of the partitions until it is known whose the topic is; BrokerError if nothing comes."""
     other: _Message | None = None

@@ -22,10 +22,7 @@ MERGE_METRICS = (
     Metric("merge_round", Gauge, "Round whose end the partition has come to last.", BY_PARTITION),
     Metric("merge_held", Gauge, "1 while the partition waits at the end of a round, else 0.", BY_PARTITION),
     Metric(
-        "merge_skipped_rounds",
-        Gauge,
-        "Rounds in a row after whose end the partition has gone on alone.",
-        BY_PARTITION,
+        "merge_skipped_rounds", Gauge, "Rounds in a row after whose end the partition has gone on alone.", BY_PARTITION
     ),
     Metric("merge_hold_seconds", Histogram, "Time that a partition waited at the end of a round.", (), _SECONDS),
     Metric(

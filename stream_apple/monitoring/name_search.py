@@ -48,12 +48,7 @@ class Wanted(NamedTuple):
 
 
 def find_names(
-    logs: Logs,
-    topic: str,
-    wanted: Wanted,
-    decoder: Decoder,
-    names: Names,
-    is_over: Callable[[], bool] = lambda: False,
+    logs: Logs, topic: str, wanted: Wanted, decoder: Decoder, names: Names, is_over: Callable[[], bool] = lambda: False
 ) -> frozenset[int]:
     """Add the names of the wanted features that the newest examples have; return the keys of the others.
 

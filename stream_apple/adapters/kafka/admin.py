@@ -2,8 +2,9 @@
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
@@ -198,12 +199,25 @@ class Cluster:
     def add_partitions(self, topic: str, count: int, *, dry_run: bool = False) -> None:
         """Give a topic `count` partitions, or have the brokers check that; it raises what `create` does."""
         futures = self.client.create_partitions(
-            [NewPartitions(topic, count)],
-            operation_timeout=REQUEST_S,
-            request_timeout=REQUEST_S,
-            validate_only=dry_run,
+            [NewPartitions(topic, count)], operation_timeout=REQUEST_S, request_timeout=REQUEST_S, validate_only=dry_run
         )
         _carry_out(futures[topic], f"topic {topic}: expected to give it {count} partitions")
+
+    def asked_settings(
+        self, kind: Literal["topic", "broker"], names: Iterable[str]
+    ) -> dict[str, Callable[[], dict[str, str]]]:
+        """Ask for the settings of topics, or of one broker by its number.
+
+        Return by name what waits for the answer; BrokerError if it is refused, or none comes.
+        """
+        resources = {name: ConfigResource(ResourceType[kind.upper()], name) for name in names}
+        answers = self.client.describe_configs(list(resources.values()), request_timeout=self.request_s)
+
+        def told(name: str) -> dict[str, str]:
+            entries = self.result(answers[resources[name]], f"reading the settings of {kind} {name}")
+            return {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+
+        return {name: partial(told, name) for name in resources}
 
     def result(self, future: Future[_T], what: str) -> _T:
         """Return the future's value; BrokerError says that `what` failed, and why."""
@@ -245,18 +259,13 @@ def timeout_faults(cluster: Cluster) -> list[str]:
 def _broker_settings(cluster: Cluster) -> dict[int, dict[str, str]]:
     """Return the static and dynamic settings of each broker that tells them; BrokerError if none does."""
     # librdkafka takes one broker a call; the answers are waited for together.
-    asked: dict[int, Future[Any]] = {}
-    for number in cluster.brokers:
-        resource = ConfigResource(ResourceType.BROKER, str(number))
-        asked[number] = cluster.client.describe_configs([resource], request_timeout=cluster.request_s)[resource]
+    asked = {number: cluster.asked_settings("broker", [str(number)])[str(number)] for number in cluster.brokers}
     told, refused = {}, None
-    for number, answer in asked.items():
+    for number, settings in asked.items():
         try:
-            entries = cluster.result(answer, f"reading the settings of broker {number}")
+            told[number] = settings()
         except BrokerError as error:
             refused = error
-        else:
-            told[number] = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
     if not told and refused is not None:
         raise refused
     return told

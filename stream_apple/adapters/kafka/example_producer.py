@@ -14,10 +14,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-# The package types its admin module and does not mark what it exports.
-from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
-
-from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
+from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
 from stream_apple.adapters.kafka.partitioner import partition_of
 from stream_apple.adapters.kafka.topics import AFTER, BEFORE, FOREVER, UNLIMITED
@@ -98,13 +95,10 @@ def accepted_times(cluster: Cluster, name: str, now_ms: int) -> AcceptedTimes | 
     """Return which timestamps topic `name` takes at `now_ms`; None if it replaces all, or hides its settings."""
     if not cluster.has_controller:
         return None
-    resource = ConfigResource(ResourceType.TOPIC, name)
-    future = cluster.client.describe_configs([resource], request_timeout=REQUEST_S)[resource]
     try:
-        entries = cluster.result(future, f"reading the settings of topic {name}")
+        found = cluster.asked_settings("topic", [name])[name]()
     except BrokerError:
         return None  # a producer need not have that permission; the brokers will refuse records one by one
-    found = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
     if found.get("message.timestamp.type") == "LogAppendTime":
         return None
     backwards = {BEFORE: int(found.get(BEFORE, UNLIMITED))}

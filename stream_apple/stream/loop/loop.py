@@ -202,11 +202,7 @@ class Loop(MemberLoop):
         # The outputs of all that the state has learned are sent before the thread gives it back.
         for urgent in self._writer.due_at_once(self._merging.unsaved):
             self._writer.expect_at_once(urgent)
-            self._learning.ask(
-                urgent,
-                partial(_encoded, urgent.model),
-                partial(self._save_encoded, urgent),
-            )
+            self._learning.ask(urgent, partial(_encoded, urgent.model), partial(self._save_encoded, urgent))
         due = self._writer.due(self._owned)
         if due is not None:
             self._writer.expect(due)

@@ -78,10 +78,7 @@ def examine(
         refused = yield from _last_answer(broker, topics.dead_letters, folded, told, now)
         partition.model.publish_from = max(last, min(refused, log.high - 1)) + 1
         _log.warning(
-            "offset_behind_answers",
-            partition=number,
-            offset=plan.publish_from,
-            answered=partition.model.publish_from,
+            "offset_behind_answers", partition=number, offset=plan.publish_from, answered=partition.model.publish_from
         )
 
 

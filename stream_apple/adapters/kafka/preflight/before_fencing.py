@@ -15,8 +15,6 @@ coordinator dies while an admin client asks it anything (its pull request 5397).
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # exports are not marked
-
 from stream_apple.adapters.kafka import topics as needs
 from stream_apple.adapters.kafka.admin import Cluster, timeout_faults
 from stream_apple.adapters.kafka.client_properties import reader_properties
@@ -48,14 +46,11 @@ def check_uncompacted(cluster: Cluster, names: Sequence[str]) -> None:
     """
     if not cluster.has_controller:
         return
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    answers = cluster.client.describe_configs(resources, request_timeout=cluster.request_s)
-    for name, resource in zip(names, resources, strict=True):
+    for name, settings in cluster.asked_settings("topic", names).items():
         try:
-            settings = cluster.result(answers[resource], f"reading the settings of topic {name}")
+            policy = settings()["cleanup.policy"]
         except BrokerError:
             continue
-        policy = settings["cleanup.policy"].value
         if "compact" in policy:
             raise ConfigurationError(
                 f"topic {name}: cleanup.policy: expected delete, found {policy}: compaction removes records from the "

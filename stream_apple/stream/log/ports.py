@@ -101,7 +101,10 @@ class Reader(Protocol):
 
 
 class Readers(Protocol):
-    """Opens readers of logs."""
+    """Opens readers of logs, and knows where these end."""
+
+    def log_range(self, topic: str, partition: int) -> LogRange:
+        """Return the offsets that the log has now; this asks the broker."""
 
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """Return a reader of a partition of any topic, from `offset` on; several may be open at once."""
@@ -148,9 +151,6 @@ class Broker(Readers, Protocol):
 
         The partitions may be any of the input topic, whichever members own them.
         """
-
-    def log_range(self, topic: str, partition: int) -> LogRange:
-        """Return the offsets that the log has now; this asks the broker."""
 
     def backlog(self, partition: int) -> int:
         """Return, from memory, how many offsets in the log `fetch` has not passed yet; -1 if not known yet."""

@@ -40,9 +40,9 @@ _log = structlog.get_logger()
 
 
 class Merging:
-    """What a loop calls as partitions are assigned, stop and leave; this class merges nothing.
+    """What a loop has done at the ends of rounds, and calls as partitions are assigned, stop and leave.
 
-    So each partition keeps a model of its own.
+    This class merges nothing: each partition keeps a model of its own. `MergedPartitions` merges.
     """
 
     @property

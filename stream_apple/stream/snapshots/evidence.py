@@ -20,7 +20,7 @@ import structlog
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.log.log_scan import LogScan
-from stream_apple.stream.log.ports import Broker, Record
+from stream_apple.stream.log.ports import Broker, Readers, Record
 from stream_apple.stream.model.dead_letters import origin_of_dead_letter
 from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.positions.lineage import Identify, Lineage, Provenance, origin_of_prediction
@@ -63,7 +63,7 @@ def examine(
                 f"group's offsets are lost, or another group with these settings writes there. To answer all records "
                 f"again, use a new worker.group, and another topics.predictions and topics.dead_letters"
             )
-        yield from _find_no_snapshot(broker, provenance, number, now)
+        yield from find_no_snapshot(broker, provenance, number, now)
     elif last >= plan.publish_from:
         log = broker.log_range(topics.examples, number)
         if last >= log.high:
@@ -104,26 +104,23 @@ def _last_answer(
     return last
 
 
-def _find_no_snapshot(broker: Broker, provenance: Provenance, number: int, now: Callable[[], float]) -> Generator[None]:
+def find_no_snapshot(
+    logs: Readers, provenance: Provenance, number: int, now: Callable[[], float] = time.monotonic
+) -> Generator[None]:
     """Raise ConfigurationError if the models topic has a snapshot of the partition, which has no committed offset."""
-    topic = provenance.topics.models
-    low, high = broker.log_range(topic, number)
+    topic, key = provenance.topics.models, provenance.snapshot_key(number)
+    low, high = logs.log_range(topic, number)
     if low == high:
         return
-    with closing(LogScan(broker, topic, number, range(low, high), _FEW_LARGE, now=now)) as scan:
+    with closing(LogScan(logs, topic, number, range(low, high), _FEW_LARGE, now=now)) as scan:
         while not scan.done:
             for record in scan.read():
-                if is_of_snapshot(provenance, number, record):
-                    raise lost_offset(provenance, number, record)
+                if record.value() is not None and (record.key() or b"").startswith(key):
+                    raise _lost_offset(provenance, number, record)
             yield
 
 
-def is_of_snapshot(provenance: Provenance, number: int, record: Record) -> bool:
-    """Whether a message of the models topic is part of a snapshot of the partition."""
-    return record.value() is not None and (record.key() or b"").startswith(provenance.snapshot_key(number))
-
-
-def lost_offset(provenance: Provenance, number: int, record: Record) -> ConfigurationError:
+def _lost_offset(provenance: Provenance, number: int, record: Record) -> ConfigurationError:
     """Return the error for a group that has no offset of a partition but a snapshot, of which `record` is a message."""
     topics, group = provenance.topics, provenance.group
     return ConfigurationError(

@@ -343,11 +343,10 @@ def ensure(
             exact = [Requirement(setting, "exactly", value) for setting, value in wanted.items()]
             rest = [requirement for requirement in needed if requirement.setting not in wanted]
             differences = compare(name, found[name], [*exact, *rest], count, replication_factor)
-            verdict: Literal["different", "as needed"] = "different" if differences else "as needed"
-            reports.append(TopicReport(name, found[name].partitions, verdict, differences))
+            report = TopicReport(name, found[name].partitions, "different" if differences else "as needed", differences)
+            reports.append(report)
         else:
-            settings = written(needed) | created[name]
-            missing[name] = NewTopic(name, count, replication_factor, config=settings)
+            missing[name] = NewTopic(name, count, replication_factor, config=written(needed) | created[name])
             reports.append(TopicReport(name, count, "missing", []))
     if not missing or any(report.differences for report in reports):
         return reports

@@ -349,6 +349,23 @@ class PartitionModel:
         if triaged.behind is not None and self.rounds is not None:
             ends.append(self._end_epoch(epoch, triaged.behind))
             boundary = self.rounds.stop(epoch, self.next_offset)
+        return self._result(triaged, predictions, ends, budget.seconds, boundary)
+
+    def _room_for_scores(self, triaged: Triaged) -> Scores:
+        """Return memory for the scores of these examples: those of all classes, and early ones, if they are wanted."""
+        options = self.learner.options
+        every = options.classes if self._predictions.probabilities == "all" else 0
+        early = options.mixed and self.early.wanted(triaged.decoded.batch.labels)
+        return Scores.empty(len(triaged.epochs), every, early=early)
+
+    def _result(
+        self,
+        triaged: Triaged,
+        predictions: list[bytes],
+        ends: list[EpochEnd],
+        seconds: Mapping[Step, float],
+        boundary: Boundary | None,
+    ) -> BatchResult:
         first, decoded = triaged.published, triaged.decoded
         labelled = int(np.count_nonzero(~np.isnan(decoded.batch.labels[first:])))
         return BatchResult(
@@ -361,17 +378,10 @@ class PartitionModel:
             unlabelled=len(predictions) - labelled,
             replayed=triaged.replayed,
             next_offset=self.next_offset,
-            seconds=budget.seconds,
+            seconds=seconds,
             boundary=boundary,
             left_out=0 if decoded.left_out is None else int(decoded.left_out[first:].sum()),
         )
-
-    def _room_for_scores(self, triaged: Triaged) -> Scores:
-        """Return memory for the scores of these examples: those of all classes, and early ones, if they are wanted."""
-        options = self.learner.options
-        every = options.classes if self._predictions.probabilities == "all" else 0
-        early = options.mixed and self.early.wanted(triaged.decoded.batch.labels)
-        return Scores.empty(len(triaged.epochs), every, early=early)
 
     def _encode(self, triaged: Triaged, start: int, stop: int, scores: Scores, epoch: int) -> list[bytes]:
         """Return the messages for these rows."""

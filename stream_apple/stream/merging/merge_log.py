@@ -22,13 +22,12 @@ _ITERATION_S = 0.05  # for reading in an iteration of the loop: other partitions
 _log = structlog.get_logger()
 
 
-class MergeLookup(Enum):
-    """Says what is known of a round's merged model."""
+class NoMerge(Enum):
+    """Says why there is no merged model of a round."""
 
     UNKNOWN = auto()  # whether the round has been merged is being found out, or the model is being read
     ABSENT = auto()  # the round has not been merged
     GONE = auto()  # the round has been merged, but the topic no longer has the model
-    MERGED = auto()  # the model has been read
 
 
 class MergedModel(NamedTuple):
@@ -37,13 +36,6 @@ class MergedModel(NamedTuple):
     pointer: MergedPointer | None
     manifest: MergeManifest
     model: Mergeable
-
-
-class MergeAnswer(NamedTuple):
-    """Holds the answer to `MergeLog.ask`; `merged` is None unless `found` is MERGED."""
-
-    found: MergeLookup
-    merged: MergedModel | None = None
 
 
 class MergeLog:
@@ -99,26 +91,26 @@ class MergeLog:
         self.history = merged.manifest.history.add(merged.pointer)
         self._read = merged
 
-    def ask(self, number: int) -> MergeAnswer:
-        """Return what is known of this round's merged model; ask again while that is UNKNOWN.
+    def ask(self, number: int) -> MergedModel | NoMerge:
+        """Return this round's merged model, or why there is none; ask again while that is UNKNOWN.
 
         A model that has been read stays in memory until that of another round is asked for.
         """
         if self._read is not None and self._read.manifest.round == number:
-            return MergeAnswer(MergeLookup.MERGED, self._read)
+            return self._read
         if self.history is None:
-            return MergeAnswer(MergeLookup.UNKNOWN)
+            return NoMerge.UNKNOWN
         if number in self._gone or self.history.gone(number):
-            return MergeAnswer(MergeLookup.GONE)
+            return NoMerge.GONE
         pointer = self.history.find(number)
         if pointer is not None:
             if self._model is None:
                 self._read = None
                 decoder = MergeDecoder(self._provenance.group, number, self._options)
                 self._model = MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
-            return MergeAnswer(MergeLookup.UNKNOWN)
+            return NoMerge.UNKNOWN
         # A round that an older history lacks may have been merged since.
-        return MergeAnswer(MergeLookup.ABSENT if self._knows_all else MergeLookup.UNKNOWN)
+        return NoMerge.ABSENT if self._knows_all else NoMerge.UNKNOWN
 
     def read_on(self) -> None:
         """Read for a moment; SnapshotError if a message is not one of the merged model."""

@@ -18,7 +18,7 @@ from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
 from stream_apple.stream.merging.followers import Adopted, Follower
 from stream_apple.stream.merging.leader import Leader, Message, pause_s
-from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, MergeLookup
+from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import Standing
 from stream_apple.stream.model.model_image import ModelImage
@@ -287,11 +287,11 @@ class MergedPartitions(Merging):
             answer = self._log.ask(number)
             mine = [follower for follower in waiting if follower.rounds.held and follower.boundary.round == number]
             for follower in mine:
-                if answer.merged is not None:
-                    self._take_if_written(follower, answer.merged)
-                elif answer.found is MergeLookup.GONE:
+                if isinstance(answer, MergedModel):
+                    self._take_if_written(follower, answer)
+                elif answer is NoMerge.GONE:
                     self._skip(follower, "the merged model is gone from the log")
-            if answer.found in (MergeLookup.UNKNOWN, MergeLookup.MERGED):
+            if answer not in (NoMerge.ABSENT, NoMerge.GONE):
                 return
 
     def _newest(self) -> MergedPointer | None:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from reprlib import Repr
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, BinaryIO, TypeGuard, TypeVar
 
 import msgpack
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -224,6 +224,18 @@ def _told(error: ValidationError) -> str:
         return f"expected JSON, found {in_short(first['input']) or 'nothing'}"
     expected = _IN_WORDS.get(first["type"]) or first["msg"].removeprefix("Input should ")
     return f"expected {where} to {expected}, found {in_short(first['input'])}"
+
+
+def real_number(value: object) -> float:
+    """A number as a float; TypeError for another type, a bool too, and OverflowError for too large an integer."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"a value of type {type(value).__name__}")
+    return float(value)
+
+
+def is_offset(value: object) -> TypeGuard[int]:
+    """Whether this is a number that an offset, or a partition, may have."""
+    return type(value) is int and value >= 0
 
 
 def in_short(value: object) -> str:

@@ -160,7 +160,7 @@ ALLOWED: dict[str, set[str]] = {
     # It knows replicas, which the other numbers do not.
     "monitoring.serving_metrics": {"monitoring", "stream.following"},
     # Two groups compared by what they have published, which is read through a port.
-    "comparing": _CORE | {"stream.log", "monitoring", "errors"},
+    "comparing": _CORE | {"stream.log", "monitoring", "errors", "untrusted"},
     "monitoring.comparison_metrics": {"monitoring", "comparing"},
     "adapters": set(),
     "adapters.kafka": _CORE | {"stream.log", "config", "errors"},

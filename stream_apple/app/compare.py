@@ -61,10 +61,7 @@ def check_comparable(champion: Config, challenger: Config) -> None:
 
 
 def _source(
-    opened: ExitStack,
-    config: Config,
-    topic: str,
-    parsed: Callable[[Sequence[Record]], Iterable[Placed[SideAnswer]]],
+    opened: ExitStack, config: Config, topic: str, parsed: Callable[[Sequence[Record]], Iterable[Placed[SideAnswer]]]
 ) -> SideSource:
     reader = opened.enter_context(closing(CommittedReader(config.kafka, config.worker.group)))
     count = Cluster(config.kafka).partition_count(topic)

@@ -6,7 +6,7 @@ from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
-from stream_apple.adapters.kafka.client_properties import Identity, check_properties, with_room
+from stream_apple.adapters.kafka.client_properties import Identity, checked_properties
 from stream_apple.adapters.kafka.preflight.before_fencing import check_uncompacted
 from stream_apple.adapters.kafka.preflight.joined_before import refuse_joined_before
 from stream_apple.adapters.registry.schema_registry import registry_of
@@ -36,8 +36,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
     config  with the joiners' group as `worker.group`, and a worker.id
     """
     worker, rule = config.worker, JoinRule.of(config)
-    largest = largest_dead_letter(rule.max_bytes)
-    check_properties(config.kafka, worker.commit_interval, largest)
+    properties = checked_properties(config.kafka, worker.commit_interval, largest_dead_letter(rule.max_bytes))
     schemas = registry_of(config)
     listener = listen(config.http.host, *config.http.ports)
     metrics, health = JoinMetrics(), Health()
@@ -46,7 +45,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
         warm_up_outer_maps()
         health.compiled()
         who = Identity(worker.group, worker.id, worker.transactional_id)
-        kafka = KafkaBroker(with_room(config.kafka, largest), who, rule.impressions, reader_ahead_kib=_AHEAD_KIB)
+        kafka = KafkaBroker(properties, who, rule.impressions, reader_ahead_kib=_AHEAD_KIB)
         for watcher in (metrics, health):
             watcher.watch_brokers(lambda: kafka.reachable)
         # The first question also waits for the cluster, and raises the reason if it does not answer.

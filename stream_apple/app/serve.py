@@ -10,6 +10,7 @@ from contextlib import closing
 import structlog
 
 from stream_apple.adapters.http.listener import listen
+from stream_apple.adapters.kafka.connectivity import OutageLog
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.partitioner import partition_of
 from stream_apple.adapters.kafka.retry import RetryPolicy
@@ -42,7 +43,7 @@ def serve(config: Config, signals: Signals) -> int:
     with closing(listen(told.host, told.port, section="serve")) as listener:
         logs = KafkaLogs(config, retry=RetryPolicy(_KAFKA_S), ahead_kib=_AHEAD_KIB)
         with closing(logs), closing(sources_of(config, logs)) as sources:
-            numbers = all_partitions(logs, str(config.kafka["bootstrap.servers"]))
+            numbers = all_partitions(logs, OutageLog(config.kafka))
             _check_group(sources.provenance, logs.committed(numbers))
             settings = settings_of(config)
             reader = InstanceReader(settings)
@@ -68,19 +69,17 @@ def serve(config: Config, signals: Signals) -> int:
     return 0
 
 
-def all_partitions(logs: KafkaLogs, address: str) -> Sequence[int]:
+def all_partitions(logs: KafkaLogs, outage: OutageLog) -> Sequence[int]:
     """Return all partitions, as soon as a broker answers; BrokerError if none does within a minute."""
-    begun, warned = time.monotonic(), False
+    begun = time.monotonic()
     for _ in RetryPolicy().attempts():
         try:
             numbers = logs.chosen([])
         except BrokerError as error:
-            if not warned:
-                _log.warning("brokers_unreachable", address=address, error=str(error))
-            warned, latest = True, error
+            outage.unanswered(begun, str(error))
+            latest = error
         else:
-            if warned:
-                _log.info("brokers_reachable", address=address, seconds=round(time.monotonic() - begun, 1))
+            outage.answered()
             return numbers
     raise latest
 

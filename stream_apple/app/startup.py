@@ -13,7 +13,7 @@ from typing import NamedTuple
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
-from stream_apple.adapters.kafka.client_properties import Identity, Properties, check_properties, with_room
+from stream_apple.adapters.kafka.client_properties import Identity, checked_properties
 from stream_apple.adapters.kafka.executor import AbandonableExecutor
 from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing
 from stream_apple.app import identity
@@ -47,12 +47,11 @@ def open_up(config: Config) -> Opening:
     """Take the port, connect to Kafka, and begin the checks in the background; `config` has a worker.id.
 
     ConfigurationError if one model, the copy for its snapshot, a merged one and the one to start from don't fit into
-    memory, if the clients can't work with their properties, if the file to start from is no model file, if the port is
-    taken, or if a client refuses its configuration. Errors of the background checks are in `permission`.
+    memory, if the file to start from is no model file, if the port is taken, if the clients can't work with their
+    properties, or if one refuses its configuration. Errors of the background checks are in `permission`.
     """
     models = (3 if config.merging else 2) + bool(config.worker.from_model)
     check_models_fit(config.learner.options(config.limits.max_features_per_example), models)
-    check_properties(_properties(config), config.worker.commit_interval, _largest(config))
     if config.worker.from_model:
         digest_of_file(Path(config.worker.from_model))
     listener = listen(config.http.host, *config.http.ports)
@@ -78,17 +77,10 @@ def _look_around(config: Config, kafka: KafkaBroker) -> None:
 
 
 def connect(config: Config) -> KafkaBroker:
-    """Return the Kafka clients of this worker."""
+    """Return the Kafka clients of this worker; ConfigurationError if they can't work with their properties."""
     worker = config.worker
+    largest = largest_dead_letter(config.limits.max_record_bytes)  # messages of snapshots are smaller
+    properties = checked_properties(config.kafka, worker.commit_interval, largest)
     who = Identity(worker.group, worker.id, worker.transactional_id)
     idle_readers = _IDLE_READERS if config.merging else 0
-    return KafkaBroker(_properties(config), who, config.topics.examples, idle_readers=idle_readers)
-
-
-def _properties(config: Config) -> Properties:
-    return with_room(config.kafka, _largest(config))
-
-
-def _largest(config: Config) -> int:
-    """Return the size in bytes of the largest message that is written; those of snapshots are smaller."""
-    return largest_dead_letter(config.limits.max_record_bytes)
+    return KafkaBroker(properties, who, config.topics.examples, idle_readers=idle_readers)

@@ -20,6 +20,7 @@ from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import LogRange, Record
 from stream_apple.stream.model.dead_letters import dead_letter_origin
 from stream_apple.stream.positions.lineage import is_fingerprint
+from stream_apple.untrusted import real_number
 
 TailSource = Literal["predictions", "dead-letters", "join-dead-letters"]
 _Kind = Literal["prediction", "dead_letter", "unreadable"]
@@ -210,8 +211,8 @@ def _prediction(topic: str, record: Record) -> PublishedMessage:
         told = decode_prediction(record.value() or b"")
         example = _example(told["topic"], told["partition"], told["offset"])
         facts = {name: _in_json(told[name]) for name in _TOLD if name in told}
-        _check_number(facts["prediction"])
-        _check_number(facts.get("probability", 0.0))
+        for number in (facts["prediction"], facts.get("probability", 0.0)):
+            real_number(number)
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         found = framing(record.value() or b"") or repr(error)
         return _unreadable(topic, record, f"expected a prediction, found: {found}")
@@ -245,12 +246,6 @@ def _example(topic: object, partition: object, offset: object) -> _Address:
     return topic, partition, offset
 
 
-def _check_number(value: object) -> None:
-    """Raise TypeError unless the value is a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"a prediction of type {type(value).__name__}")
-
-
 def _in_json(value: object) -> object:
     """Return a value of a prediction as a JSON type; bytes, which an id may be, become base64.
 
@@ -264,6 +259,6 @@ def _in_json(value: object) -> object:
         return value
     if isinstance(value, list):  # the probabilities of all classes
         for each in value:
-            _check_number(each)
+            real_number(each)
         return list(map(_in_json, value))
     raise TypeError(f"a value of type {type(value).__name__}")

@@ -164,7 +164,7 @@ def _prediction(record: Record) -> _Message:
 
 def _dead_letter(record: Record) -> _Message:
     # This imports numpy, for which the first start of a group has time.
-    from stream_apple.stream.verification.answer_log import origin_of_dead_letter
+    from stream_apple.stream.model.dead_letters import origin_of_dead_letter
 
     letter, prediction = origin_of_dead_letter(record), origin_of_prediction(record)
     # Other systems may have their dead letters there, in any form; but predictions don't belong there.
@@ -172,11 +172,7 @@ def _dead_letter(record: Record) -> _Message:
 
 
 def _look(
-    reader: CommittedReader,
-    places: list[_TopicPartition],
-    role: _Role,
-    examples: str,
-    ours: Mapping[int, list[str]],
+    reader: CommittedReader, places: list[_TopicPartition], role: _Role, examples: str, ours: Mapping[int, list[str]]
 ) -> _Seen:
     """Read the ends of the partitions until it is known whose the topic is; BrokerError if nothing comes."""
     other: _Message | None = None

@@ -33,7 +33,8 @@ from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.loop.watchers import LoopHealth, Observer, Watchers
-from stream_apple.stream.merging.merging import MergedPartitions, MergingContext, MergingFactory, no_merging
+from stream_apple.stream.merging.merging import MergedPartitions, MergingFactory
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.warmup import is_warm, warm_up
 from stream_apple.stream.partitions.recovery import Exceptions
@@ -134,7 +135,7 @@ def assemble(
         threads_of(config),
     )
     pool = ThreadPool(settings.threads)
-    merging: MergingFactory = no_merging
+    merging: MergingFactory | None = None
     if config.merging:
         options = config.learner.options(config.limits.max_features_per_example)
         recorder = MergeMetrics(metrics.registry)

@@ -15,7 +15,7 @@ import click
 from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent, time_text
+from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, time_text
 from stream_apple.cli.advice import tell_of_short_epochs, tell_of_times
 from stream_apple.cli.options.example_times import (
     ColumnOptions,
@@ -226,7 +226,7 @@ def _read(files: tuple[Path, ...], repeat: int, times: EventTimes, columns: Colu
 def _progress(limit: int | None, *, shown: bool) -> Iterator[Callable[[DeliveryTotals], None]]:
     console = PrintableConsole(stderr=True)
     if not (shown and console.is_terminal):
-        yield silent
+        yield lambda _: None
         return
     columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.fields[done]}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:

@@ -14,6 +14,7 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.stream.log.columns import values_of
 from stream_apple.stream.log.ports import LogRange, Record
+from stream_apple.untrusted import real_number
 
 _Place = tuple[str, int]
 
@@ -23,23 +24,18 @@ class PlacesReader(Protocol):
 
     def begin(self, starts: Mapping[_Place, int]) -> None:
         """Read these places, and no others, from these offsets on."""
-        ...
 
     def fetch(self, limit: int, timeout_s: float) -> list[tuple[str, Record]]:
         """Return at most `limit` records with their topics, after `timeout_s` seconds at the latest."""
-        ...
 
     def passed(self, ends: Mapping[_Place, int]) -> bool:
         """Return whether every record below these offsets has been delivered."""
-        ...
 
     def pause(self, place: _Place) -> None:
         """Deliver nothing of a place until `resume`."""
-        ...
 
     def resume(self, place: _Place) -> None:
         """Go on with a place that was paused, from where it was left."""
-        ...
 
 
 class SideAnswer(NamedTuple):
@@ -83,7 +79,7 @@ def answers_in(records: Sequence[Record], examples: str) -> Iterator[Placed[Side
         try:
             told = decode_prediction(record.value() or b"")
             topic, partition, offset, epoch = (told[name] for name in ("topic", "partition", "offset", "epoch"))
-            loss, label = _real(told["loss"]), _real(told["label"])
+            loss, label = (None if each is None else real_number(each) for each in (told["loss"], told["label"]))
         except (ValueError, TypeError, KeyError, OverflowError):
             continue
         if (topic, partition) != (examples, record.partition()) or type(offset) is not int or type(epoch) is not int:
@@ -91,15 +87,6 @@ def answers_in(records: Sequence[Record], examples: str) -> Iterator[Placed[Side
         if abs(epoch) >= 1 << 63 or (loss is None) != (label is None):
             continue
         yield Placed(offset, SideAnswer(math.nan if loss is None else loss, epoch, record.timestamp()[1], label))
-
-
-def _real(value: object) -> float | None:
-    """Return a number as float, None for nil; TypeError for another type, OverflowError for an integer too large."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"a value of type {type(value).__name__}")
-    return float(value)
 
 
 def weights_in(records: Sequence[Record], decoder: Decoder) -> Iterator[Placed[SideAnswer]]:

@@ -21,11 +21,7 @@ COMPARISON_METRICS = (
         Gauge,
         "The lower end of that share's confidence interval: above 0, the challenger is better for sure.",
     ),
-    Metric(
-        "comparison_most_gain_ratio",
-        Gauge,
-        "The upper end: below 0, the champion is better for sure.",
-    ),
+    Metric("comparison_most_gain_ratio", Gauge, "The upper end: below 0, the champion is better for sure."),
     Metric("comparison_waiting_answers", Gauge, "Answers of a side that are ahead of the other's.", ("side",)),
 )
 

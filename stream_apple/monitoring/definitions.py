@@ -106,12 +106,7 @@ METRICS = (
         "The same of the linear predictor that learns alongside.",
         ("partition", "span"),
     ),
-    Metric(
-        "best_constant_loss",
-        Gauge,
-        "Mean loss of the constant that is best in hindsight.",
-        ("partition", "span"),
-    ),
+    Metric("best_constant_loss", Gauge, "Mean loss of the constant that is best in hindsight.", ("partition", "span")),
     Metric(
         "label_mean",
         Gauge,

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.factorization import Factors
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.multiclass.layout import BLOCK_OF_AVERAGES, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_WEIGHTS
 from stream_apple.core.learner.state.table import Table
@@ -103,10 +102,7 @@ def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explana
     places, values, score = learner.active_features(batch)
     table, options = learner.settled_table(), learner.options
     constant = len(table.slots) - 1
-    shared = options.collisions == "share"
-    factors = None if shared else Factors(table, np.fromiter(names.known(), np.uint64))
-    salience = np.abs(table.slots["weight"][:-1]) * table.slots["scale"][:-1]
-    formatter = MonomialFormatter(table.slots, salience, factors, names, learner.preparation.derived_names())
+    formatter = MonomialFormatter(learner, table, names)
     named = [CONSTANT if place == constant else formatter.monomial(place).name for place in places.tolist()]
     if options.classes:
         scores = Scores.empty(1, options.classes)

@@ -5,29 +5,16 @@ The loop's thread writes, and the server's threads read: so each field is replac
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from stream_apple.monitoring.catching_up import CatchingUp
+from stream_apple.stream.loop.watchers import OwnedPartition
 from stream_apple.stream.partitions.partition import State
 
 STUCK_AFTER_S = 180.0
 """It is longer than the longest wait in the broker port (two deadlines of 60 s in one iteration)."""
 LATE_AFTER_S = 10.0
 """A loop that has not iterated for so long is not ready, as its partitions' states may have changed."""
-
-
-class OwnedPartition(Protocol):
-    """A partition that a loop owns, as far as health needs it."""
-
-    @property
-    def number(self) -> int:
-        """Return the partition's number."""
-        ...
-
-    @property
-    def state(self) -> State:
-        """Return the partition's state."""
-        ...
 
 
 class Verdict(NamedTuple):

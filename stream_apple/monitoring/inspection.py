@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.factorization import Factors
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.predictor_quality import QualityReport
 from stream_apple.core.learner.preparation.discretisation import Refits
@@ -192,13 +191,9 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
 
 def view_monomials(learner: Learner, table: Table, names: Names, top: int) -> MonomialsView:
     """Return what a learner has found: its `top` heaviest monomials, products and parents. `table`: its settled one."""
-    slots = table.slots
-    salience = np.abs(slots["weight"][:-1]) * slots["scale"][:-1]
-    salience[slots["key"][:-1] == 0] = 0.0
+    formatter = MonomialFormatter(learner, table, names)
+    slots, salience, factors = table.slots, formatter.salience, formatter.factors
     degree = slots["degree"][:-1]
-    shared = learner.options.collisions == "share"
-    factors = None if shared else Factors(table, np.fromiter(names.known(), np.uint64))
-    formatter = MonomialFormatter(slots, salience, factors, names, learner.preparation.derived_names())
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
     parents, examined = formatter.parents(_parents(slots, salience), top)
@@ -214,7 +209,7 @@ def view_monomials(learner: Learner, table: Table, names: Names, top: int) -> Mo
         tuples=None if factors is None else view_tuples(learner, factors, names, top),
         cuts=cuts,
         refits=learner.preparation.refits,
-        shared=shared,
+        shared=factors is None,
     )
 
 

@@ -8,7 +8,7 @@ from prometheus_client import Counter, Gauge
 
 from stream_apple.monitoring.definitions import BY_PARTITION, METRICS, Metric
 from stream_apple.monitoring.member_metrics import MemberMetrics
-from stream_apple.monitoring.partition_metrics import Tally, dead_letters_of
+from stream_apple.monitoring.series import GaugeSeries, Tally, dead_letters_of
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.partition_join import Joined
 from stream_apple.stream.joining.rule import FORMAT
@@ -61,10 +61,6 @@ _SHARED = frozenset(
 )
 """The worker's metrics that a joiner has, too, with the same meaning."""
 
-_GAUGES_BY_PARTITION = (
-    "schema_wait_seconds",
-    *(row.name for row in JOIN_METRICS if row.kind is Gauge and row.labels == BY_PARTITION),
-)
 _FATES_OF_IMPRESSIONS = ("labelled", "own_label", "default", "dropped", "refused")
 _FATES_OF_OUTCOMES = ("matched", "repeated", "unmatched", "refused")
 _REFRESH_S = 1.0
@@ -78,7 +74,7 @@ class JoinMetrics(MemberMetrics):
         self._now = now
         self._time_of_day = time_of_day
         self._refresh_at = 0.0
-        self._shown: set[int] = set()
+        self._shown: dict[int, GaugeSeries] = {}
         self._counts: dict[int, _JoinCounts] = {}
 
     def describe(self, group: str, topic: str, partitions: int) -> None:
@@ -93,21 +89,19 @@ class JoinMetrics(MemberMetrics):
             return
         self._refresh_at = self._now() + _REFRESH_S
         self._all["owned_partitions"].set(len(owned))
-        for number in self._shown - owned.keys():
-            for name in _GAUGES_BY_PARTITION:
-                self._all[name].remove(str(number))
-        self._shown = set(owned)
+        for number in self._shown.keys() - owned.keys():
+            self._shown.pop(number).clear()
         now = self._time_of_day()
         for number, partition in owned.items():
             self._counts_of(number)
-            join, label = partition.join, str(number)
-            due = join.due_ms
-            self._all["join_held_outcomes"].labels(label).set(join.window.outcomes)
-            self._all["join_full"].labels(label).set(join.full)
-            self._all["join_lag_records"].labels(label).set(partition.backlog)
-            self._all["join_overdue_seconds"].labels(label).set(0.0 if due is None else max(now - due / 1000, 0.0))
-            self._all["schema_wait_seconds"].labels(label).set(partition.schema_wait_s)
-            self._all["join_clock_timestamp_seconds"].labels(label).set(max(join.window.clock.now, 0) / 1000)
+            join, due = partition.join, partition.join.due_ms
+            series = self._shown.setdefault(number, GaugeSeries(self._all, str(number)))
+            series.set("join_held_outcomes", join.window.outcomes)
+            series.set("join_full", join.full)
+            series.set("join_lag_records", partition.backlog)
+            series.set("join_overdue_seconds", 0.0 if due is None else max(now - due / 1000, 0.0))
+            series.set("schema_wait_seconds", partition.schema_wait_s)
+            series.set("join_clock_timestamp_seconds", max(join.window.clock.now, 0) / 1000)
 
     def joined(self, partition: int, joined: Joined) -> None:
         """Count the results of a step of the partition, which have been sent."""

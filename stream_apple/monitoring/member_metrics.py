@@ -12,7 +12,7 @@ from prometheus_client import (
 )
 
 from stream_apple.monitoring.definitions import Metric, register
-from stream_apple.monitoring.partition_metrics import Tally
+from stream_apple.monitoring.series import Tally
 
 
 class MemberMetrics:
@@ -20,6 +20,8 @@ class MemberMetrics:
 
     rows    all metrics of the process, including these
     format  version of the metadata that it commits with offsets
+
+    build   the labels of `build_info`
     """
 
     def __init__(self, rows: Iterable[Metric], format: int) -> None:  # noqa: A002  the field's word
@@ -28,8 +30,8 @@ class MemberMetrics:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         self._all = register(rows, self.registry)
-        self._build = {"version": version("stream-apple"), "model_format": str(format)}
-        self._all["build_info"].labels(**self._build).set(1)
+        self.build = {"version": version("stream-apple"), "model_format": str(format)}
+        self._all["build_info"].labels(**self.build).set(1)
         self._transactions = Tally(self._all["transactions_total"], ("committed", "aborted"))
         self._rebalances = Tally(self._all["rebalances_total"], ("assigned", "revoked", "lost"))
         self._reachable: Callable[[], bool] = bool

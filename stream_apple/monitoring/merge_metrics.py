@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from stream_apple.monitoring.definitions import BY_PARTITION, Metric, register
-from stream_apple.monitoring.partition_metrics import Tally
-from stream_apple.stream.merging.leader import MergeSummary
+from stream_apple.monitoring.series import GaugeSeries, Tally
+from stream_apple.stream.merging.merging_context import MergeSummary
 from stream_apple.stream.merging.open_rounds import ExclusionReason
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 from stream_apple.stream.snapshots.merge_messages import MergeManifest
@@ -22,10 +22,7 @@ MERGE_METRICS = (
     Metric("merge_round", Gauge, "Round whose end the partition has come to last.", BY_PARTITION),
     Metric("merge_held", Gauge, "1 while the partition waits at the end of a round, else 0.", BY_PARTITION),
     Metric(
-        "merge_skipped_rounds",
-        Gauge,
-        "Rounds in a row after whose end the partition has gone on alone.",
-        BY_PARTITION,
+        "merge_skipped_rounds", Gauge, "Rounds in a row after whose end the partition has gone on alone.", BY_PARTITION
     ),
     Metric("merge_hold_seconds", Histogram, "Time that a partition waited at the end of a round.", (), _SECONDS),
     Metric(
@@ -56,8 +53,6 @@ MERGE_METRICS = (
 OUTCOMES = ("adopted", "late", "skipped")
 """The ways in which a partition goes on behind a boundary."""
 
-_OWN = ("merge_round", "merge_held", "merge_skipped_rounds")
-
 
 class _Stand(NamedTuple):
     """Says where a partition stands at its newest boundary.
@@ -83,6 +78,7 @@ class MergeMetrics:
         self._outcomes = Tally(self._all["merges_total"], OUTCOMES)
         self._reasons = Tally(self._all["merge_excluded_total"], ExclusionReason)
         self._bytes = Tally(self._all["merge_bytes_total"], ("read", "written"))
+        self._series: dict[int, GaugeSeries] = {}
         self._stands: dict[int, _Stand] = {}
         self._missed: dict[int, int] = {}
         self._newest: dict[str, Any] | None = None
@@ -128,50 +124,41 @@ class MergeMetrics:
         self._outcomes.add(outcome)
 
     def _show(self, partition: int, stand: _Stand) -> None:
-        label = str(partition)
-        self._all["merge_round"].labels(label).set(stand.round)
-        self._all["merge_held"].labels(label).set(stand.state == "held")
-        self._all["merge_skipped_rounds"].labels(label).set(stand.skipped)
+        series = self._series.setdefault(partition, GaugeSeries(self._all, str(partition)))
+        series.set("merge_round", stand.round)
+        series.set("merge_held", stand.state == "held")
+        series.set("merge_skipped_rounds", stand.skipped)
         self._stands[partition] = stand
 
     def saw(self, merge: MergeManifest) -> None:
         """Note that a partition of this worker has adopted this merge, whichever worker made it."""
-        self._newest = _newest(
-            merge.round,
-            [each.partition for each in merge.roster],
-            {str(each.partition): each.reason for each in merge.excluded},
-        )
+        excluded = {str(number): reason for number, reason in merge.left_out.items()}
+        self._newest = {"round": merge.round, "roster": list(merge.members), "excluded": excluded}
 
     def merged(self, summary: MergeSummary) -> None:
         """Note that this worker has made a merge, and that it is committed."""
-        self._newest = _newest(
-            summary.round, list(summary.roster), {str(number): reason for number, reason in summary.excluded.items()}
-        )
-        self._all["merge_roster_partitions"].set(len(summary.roster))
-        for reason in summary.excluded.values():
+        merge = summary.manifest
+        self.saw(merge)
+        self._all["merge_roster_partitions"].set(len(merge.roster))
+        for reason in merge.left_out.values():
             self._reasons.add(reason)
-        for number in (*summary.roster, *summary.excluded):
+        for number in (*merge.members, *merge.left_out):
             # An idle partition has nothing to add.
-            missed = summary.excluded.get(number, ExclusionReason.IDLE) != ExclusionReason.IDLE
+            missed = merge.left_out.get(number, ExclusionReason.IDLE) != ExclusionReason.IDLE
             self._missed[number] = self._missed.get(number, 0) + 1 if missed else 0
             self._all["merge_missed_rounds"].labels(str(number)).set(self._missed[number])
         self._all["merge_seconds"].observe(summary.seconds)
         self._bytes.add("read", summary.read_bytes)
         self._bytes.add("written", summary.written_bytes)
-        self._all["merge_lost_parents_total"].inc(summary.lost_parents)
+        self._all["merge_lost_parents_total"].inc(merge.lost_parents)
 
     def dropped(self, partitions: Iterable[int]) -> None:
         """Remove what is shown of these partitions, which are given up or recovered anew; with 0, of the leader too."""
         gone = set(partitions)
-        for partition in gone:
-            for name in _OWN:
-                self._all[name].remove(str(partition))
+        for partition in gone & self._series.keys():
+            self._series.pop(partition).clear()
         self._stands = {number: stand for number, stand in self._stands.items() if number not in gone}
         if 0 in gone:
             for partition in self._missed:
                 self._all["merge_missed_rounds"].remove(str(partition))
             self._missed = {}
-
-
-def _newest(number: int, roster: list[int], excluded: dict[str, str]) -> dict[str, Any]:
-    return {"round": number, "roster": roster, "excluded": excluded}

@@ -49,10 +49,7 @@ def newest_merge(logs: Logs, provenance: Provenance) -> NewestMerge | None:
     manifest = _manifest(logs, provenance, merge.merged)
     if manifest is None:
         return None
-    roster = tuple(entry.partition for entry in manifest.roster)
-    return NewestMerge(
-        manifest.round, manifest.digest, roster, {each.partition: each.reason for each in manifest.excluded}
-    )
+    return NewestMerge(manifest.round, manifest.digest, manifest.members, manifest.left_out)
 
 
 def view_merging(metadata: OffsetMetadata, newest: NewestMerge | None) -> MergingView | None:

@@ -8,13 +8,14 @@ threads read them.
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from stream_apple.core.learner.parent_selection import Census
 from stream_apple.monitoring.catching_up import CatchingUp, together
 from stream_apple.monitoring.definitions import METRICS
 from stream_apple.monitoring.member_metrics import MemberMetrics
-from stream_apple.monitoring.partition_metrics import PartitionMetrics, Tally
+from stream_apple.monitoring.partition_metrics import PartitionMetrics
+from stream_apple.monitoring.series import Tally
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, Step, TimeBudget
 from stream_apple.stream.partitions.partition import Partition, State
@@ -28,41 +29,16 @@ MOST_REFRESHED = 64
 later, so that the loop keeps its time for records."""
 
 
-class MetricFacts(NamedTuple):
-    """Holds the values of the metrics at one moment; all numbers are floats, as Prometheus has them.
-
-    worker             the labels of `worker_info`, none before the worker is described
-    build              the labels of `build_info`
-    brokers_reachable  1 or 0
-    partitions         of those that are owned, by number: see `PartitionMetrics.facts`
-    loop_seconds       of the loop's thread, by phase
-    model_seconds      of the threads that learn, by step
-    transactions       by result
-    rebalances         by event
-    dead_letters       by reason, of all partitions together
-    merging            what is said of rounds and merges; None where models are not merged
-    """
-
-    worker: dict[str, str]
-    build: dict[str, str]
-    epoch_length_s: float
-    brokers_reachable: float
-    partitions: list[dict[str, Any]]
-    loop_seconds: dict[str, float]
-    model_seconds: dict[str, float]
-    transactions: dict[str, float]
-    rebalances: dict[str, float]
-    dead_letters: dict[str, float]
-    merging: dict[str, Any] | None
-
-
 class Metrics(MemberMetrics):
-    """Keeps all metrics of a worker in a registry; `now` returns monotonic seconds."""
+    """Keeps all metrics of a worker in a registry; `now` returns monotonic seconds.
+
+    worker  the labels of `worker_info`, none before the worker is described
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(METRICS, FORMAT)
         self._now = now
-        self._worker: dict[str, str] = {}
+        self.worker: Mapping[str, str] = {}
         self._epoch_length_s = 0.0
         self._merging: Callable[[], dict[str, Any] | None] = lambda: None
         self._partitions: dict[int, PartitionMetrics] = {}
@@ -76,7 +52,7 @@ class Metrics(MemberMetrics):
         self, about: Mapping[str, str], snapshot_interval_s: float, epoch_length_s: float, threads: int
     ) -> None:
         """Set the labels of `worker_info`, and gauges of settings that other metrics are compared with."""
-        self._worker = dict(about)
+        self.worker = about
         self._all["worker_info"].labels(**about).set(1)
         self._all["snapshot_interval_seconds"].set(snapshot_interval_s)
         self._all["epoch_length_seconds"].set(epoch_length_s)
@@ -87,27 +63,29 @@ class Metrics(MemberMetrics):
         """Call `facts` for the facts on merging; any thread may do so."""
         self._merging = facts
 
-    def facts(self) -> MetricFacts:
-        """Return what the metrics say now; any thread may ask."""
+    def facts(self) -> dict[str, Any]:
+        """Return what the metrics say now, as the status page has it; any thread may ask.
+
+        Of the partitions, those that are owned are there, by number (`PartitionMetrics.facts`), and the dead letters of
+        all together. All numbers are floats, as Prometheus has them.
+        """
         known = self._partitions.copy()  # the loop's thread may add to it
         partitions = [known[number] for number in sorted(known)]
         dead_letters: dict[str, float] = defaultdict(float)
         for partition in partitions:
             for reason, count in partition.dead_letters.items():
                 dead_letters[reason] += count
-        return MetricFacts(
-            worker=self._worker,
-            build=self._build,
-            epoch_length_s=self._epoch_length_s,
-            brokers_reachable=float(self._reachable()),
-            partitions=[partition.facts() for partition in partitions if partition.state is not None],
-            loop_seconds=dict(self._loop_seconds.counts),
-            model_seconds=dict(self._model_seconds.counts),
-            transactions=dict(self._transactions.counts),
-            rebalances=dict(self._rebalances.counts),
-            dead_letters=dead_letters,
-            merging=self._merging(),
-        )
+        return {
+            "epoch_length_s": self._epoch_length_s,
+            "brokers_reachable": float(self._reachable()),
+            "partitions": [partition.facts() for partition in partitions if partition.state is not None],
+            "merging": self._merging(),
+            "loop_seconds": dict(self._loop_seconds.counts),
+            "model_seconds": dict(self._model_seconds.counts),
+            "transactions": dict(self._transactions.counts),
+            "rebalances": dict(self._rebalances.counts),
+            "dead_letters": dict(dead_letters),
+        }
 
     def catching_up(self) -> CatchingUp | None:
         """Return the backlog of all partitions that are behind; None if none is. Any thread may ask."""

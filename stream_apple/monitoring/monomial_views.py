@@ -1,7 +1,7 @@
 """Describes monomials by the names of their features, as far as those are known."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.factorization import Factors, Product
-from stream_apple.core.learner.preparation.derived_names import Derived
+from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, Form, Intervals, keys_of_values
-from stream_apple.core.learner.state.table import PARENT, Slots
+from stream_apple.core.learner.state.table import PARENT, Table
 
 TIMES = " \u00d7 "
 """Separates the names in a product."""
@@ -76,32 +76,31 @@ class CutFeature(NamedTuple):
 
 
 class MonomialFormatter:
-    """Describes monomials by their slots; without `factors` none has a name.
+    """Describes the monomials of a learner by their slots.
 
-    used  keys of the base features of the described monomials, with or without a name
+    table  the learner's settled one
+
+    salience  float32[slots without the constant's]: |weight| * scale, 0 where a slot is empty
+    factors   of the monomials; None where features of equal hash share their weights, so that none has a name
+    used      keys of the base features of the described monomials, with or without a name
     """
 
-    def __init__(
-        self,
-        slots: Slots,
-        salience: NDArray[np.float32],
-        factors: Factors | None,
-        names: Names,
-        derived: Mapping[int, Derived],
-    ) -> None:
+    def __init__(self, learner: Learner, table: Table, names: Names) -> None:
+        slots, shared = table.slots, learner.options.collisions == "share"
+        self.salience = np.abs(slots["weight"][:-1]) * slots["scale"][:-1]
+        self.salience[slots["key"][:-1] == 0] = 0.0
+        self.factors = None if shared else Factors(table, np.fromiter(names.known(), np.uint64))
         self.used: set[int] = set()
         self._described: dict[int, Monomial] = {}
         self._slots = slots
-        self._salience = salience
-        self._factors = factors
         self._names = names
-        self._derived = derived
+        self._derived = learner.preparation.derived_names()
 
     @property
     def share_named(self) -> float:
         """Return the share of the base features in `used` that have a name."""
         named = sum(self._names.get(key) is not None for key in self.used)
-        return named / len(self.used) if self.used else float(self._factors is not None)
+        return named / len(self.used) if self.used else float(self.factors is not None)
 
     def monomial(self, at: int) -> Monomial:
         """Return the monomial in slot `at`, the same at every call."""
@@ -111,7 +110,7 @@ class MonomialFormatter:
 
     def _describe(self, at: int) -> Monomial:
         slot = self._slots[at]
-        product = None if self._factors is None else self._factors.of(int(slot["key"]), int(slot["degree"]))
+        product = None if self.factors is None else self.factors.of(int(slot["key"]), int(slot["degree"]))
         factors = (f"{_UNKNOWN}{int(slot['key']):016x}",) if product is None else tuple(self._named(product))
         return Monomial(
             name=name_of(factors),
@@ -127,16 +126,16 @@ class MonomialFormatter:
 
     def parents(self, candidates: NDArray[np.int64], top: int) -> tuple[tuple[Parent, ...], int]:
         """Return the `top` with most gain, and how many were examined, which are the first of `candidates`."""
-        if self._factors is None:
+        if self.factors is None:
             return (), 0
-        examined = candidates[: max(_LOOKUPS // max(len(self._factors.bases), 1), 1)]
-        offspring = [(self._factors.offspring(int(self._slots["key"][at])), int(at)) for at in examined]
+        examined = candidates[: max(_LOOKUPS // max(len(self.factors.bases), 1), 1)]
+        offspring = [(self.factors.offspring(int(self._slots["key"][at])), int(at)) for at in examined]
         offspring.sort(key=lambda pair: -pair[0].salience)
         return tuple(
             Parent(
                 name=self.monomial(at).name,
                 degree=int(self._slots["degree"][at]),
-                salience=float(self._salience[at]),
+                salience=float(self.salience[at]),
                 children=found.children,
                 gain=found.salience,
                 heaviest="" if found.best < 0 else self.monomial(found.best).name,
@@ -148,7 +147,7 @@ class MonomialFormatter:
         """Return the `top` features with most salience, and of equals the smaller key first."""
         base = np.flatnonzero(self._slots["degree"][:-1] == 1)
         base = base[np.argsort(self._slots["key"][base])]
-        keys, salience = self._slots["key"][base], self._salience[base]
+        keys, salience = self._slots["key"][base], self.salience[base]
         starts = np.concatenate([[0], intervals.ends]).astype(np.int64).tolist()
         sums = np.full(len(intervals.features), -1.0)
         for at, feature in enumerate(intervals.features.tolist()):

@@ -48,12 +48,7 @@ class Wanted(NamedTuple):
 
 
 def find_names(
-    logs: Logs,
-    topic: str,
-    wanted: Wanted,
-    decoder: Decoder,
-    names: Names,
-    is_over: Callable[[], bool] = lambda: False,
+    logs: Logs, topic: str, wanted: Wanted, decoder: Decoder, names: Names, is_over: Callable[[], bool] = lambda: False
 ) -> frozenset[int]:
     """Add the names of the wanted features that the newest examples have; return the keys of the others.
 
@@ -107,7 +102,6 @@ class NameFinder(Protocol):
 
     def look(self, wanted: Wanted) -> bool:
         """Have these looked for; return whether names may be known now, as a search has ended meanwhile."""
-        ...
 
 
 class NameSearch:

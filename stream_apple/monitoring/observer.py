@@ -42,10 +42,6 @@ class DeadLetter(NamedTuple):
     timestamp_ms: int
 
 
-def _unknown(_partition: int) -> float | None:
-    return None
-
-
 class WorkerObserver:
     """The observer of one worker; any thread may read `names`.
 
@@ -62,7 +58,7 @@ class WorkerObserver:
         self._message = message
         self._now_ms = now_ms
         self._owned: Callable[[], Mapping[int, Partition]] = dict
-        self._lag: Callable[[int], float | None] = _unknown
+        self._lag: Callable[[int], float | None] = lambda _: None
         self._sample: tuple[bytes | None, bytes | None] | None = None  # value, and key if that is a user
         self._rejects: tuple[DeadLetter, ...] = ()
         self._histories: dict[int, History] = {}
@@ -71,14 +67,14 @@ class WorkerObserver:
         self._epochs = EpochLog()
 
     def follow(
-        self, owned: Callable[[], Mapping[int, Partition]], lag: Callable[[int], float | None] | None = None
+        self, owned: Callable[[], Mapping[int, Partition]], lag: Callable[[int], float | None] = lambda _: None
     ) -> None:
         """Call these, from now on, for the worker's partitions, and for the lag of one in records, if it is known.
 
         No reference to the partitions is kept, as it would keep dropped models alive.
         """
         self._owned = owned
-        self._lag = lag or _unknown
+        self._lag = lag
 
     @property
     def owned(self) -> dict[int, Partition]:

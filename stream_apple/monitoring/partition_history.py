@@ -70,9 +70,9 @@ _COLUMNS = len(HistoryPoint._fields) - 1 + len(LossPoint._fields)
 class History:
     """Keeps points in the order of time, evenly spread from the first to the last, at most `most`."""
 
-    def __init__(self, most: int = MOST_POINTS, step_s: float = SAMPLE_POINT_S) -> None:
+    def __init__(self, most: int = MOST_POINTS) -> None:
         self._most = most
-        self._step_ms = int(step_s * 1000)
+        self._step_ms = int(SAMPLE_POINT_S * 1000)
         self._points: list[HistoryPoint] = []
 
     def add(self, point: HistoryPoint) -> None:

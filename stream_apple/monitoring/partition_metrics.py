@@ -1,46 +1,20 @@
 """The series of one partition, and their values as plain facts."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from prometheus_client import Counter
-
-from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.parent_selection import Census
 from stream_apple.monitoring.catching_up import CatchingUp, Pace
-from stream_apple.monitoring.gauge_series import GaugeSeries
 from stream_apple.monitoring.predictor_metrics import PredictorMetrics
 from stream_apple.monitoring.predictors import AskedView, asked_of
+from stream_apple.monitoring.series import GaugeSeries, Tally, dead_letters_of
 from stream_apple.stream.model.early_scores import EarlyScores
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.partitions.partition import INCOMPLETE, RECOVERING, Partition, State
 from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
-
-
-class Tally:
-    """A counter whose last label has these values, and its count of each.
-
-    Its series exist from the start: that makes the first increase visible to rate().
-    """
-
-    def __init__(self, counter: Counter, values: Iterable[str], *labels: str) -> None:
-        self.counts = dict.fromkeys(values, 0.0)
-        self._series = {value: counter.labels(*labels, value) for value in self.counts}
-
-    def add(self, value: str, amount: float = 1.0) -> None:
-        """Add `amount` to the series of this label value."""
-        self._series[value].inc(amount)
-        self.counts[value] += amount
-
-
-def dead_letters_of(metrics: Mapping[str, Any], partition: str) -> Tally:
-    """Return the counts of a partition's dead letters by reason."""
-    return Tally(
-        metrics["dead_letters_total"], (reason.code for reason in Reason if reason is not Reason.OK), partition
-    )
 
 
 class PartitionMetrics:

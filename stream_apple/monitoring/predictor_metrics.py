@@ -5,8 +5,8 @@ from typing import Any
 
 from stream_apple.core.learner.learner import Learner
 from stream_apple.monitoring.definitions import MEANS, QUALITIES
-from stream_apple.monitoring.gauge_series import GaugeSeries
 from stream_apple.monitoring.predictors import MixtureView, losses_of, mixture_of, qualities_of
+from stream_apple.monitoring.series import GaugeSeries
 
 
 class PredictorMetrics:

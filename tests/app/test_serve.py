@@ -5,11 +5,14 @@ from collections.abc import Iterator, Sequence
 import pytest
 import structlog
 
+from stream_apple.adapters.kafka.connectivity import OutageLog
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.app import serve
 from stream_apple.config import load
 from stream_apple.errors import BrokerError
+
+OUTAGE = OutageLog({"bootstrap.servers": "127.0.0.1:1"})
 
 
 class TestBrokersThatAreNotThereYet:
@@ -33,7 +36,7 @@ class TestBrokersThatAreNotThereYet:
 
         monkeypatch.setattr(logs, "chosen", chosen)
         with structlog.testing.capture_logs() as events:
-            assert serve.all_partitions(logs, "127.0.0.1:1") == range(3)
+            assert serve.all_partitions(logs, OUTAGE) == range(3)
         assert [(each["event"], each.get("error")) for each in events] == [
             ("brokers_unreachable", "no answer"),
             ("brokers_reachable", None),
@@ -51,6 +54,6 @@ class TestBrokersThatAreNotThereYet:
         monkeypatch.setattr(logs, "chosen", chosen)
         monkeypatch.setattr(serve, "RetryPolicy", lambda: RetryPolicy(0.2))
         with pytest.raises(BrokerError) as raised:
-            serve.all_partitions(logs, "127.0.0.1:1")
+            serve.all_partitions(logs, OUTAGE)
         assert tries > 1
         assert str(raised.value) == f"no answer to {tries}"

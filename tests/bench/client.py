@@ -32,6 +32,7 @@ from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.event_time import EpochClock
 from stream_apple.stream.log.columns import keys_of
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
+from stream_apple.stream.model.reject_counter import RejectCounter
 from stream_apple.stream.model.triage import Triage
 
 CONSUME, FORGET = "consume: a Message object each", "forget: a Message object each"
@@ -155,7 +156,10 @@ class Ours:
 
     def work(self, client: Client, times: Times, messages: list[Message]) -> None:
         """Sort, encode and send, as the loop does."""
-        clock, rejects = EpochClock(SETTINGS.epoch_length_ms, SETTINGS.max_ahead_ms), SETTINGS.reject_limits
+        clock, rejects = (
+            EpochClock(SETTINGS.epoch_length_ms, SETTINGS.max_ahead_ms),
+            RejectCounter(SETTINGS.reject_limits),
+        )
         triage = Triage("examples-0", self._decoder, SETTINGS.limits, clock, rejects)
         triaged = times.measure(TRIAGE, lambda: triage.sort(cast("Any", messages), 0, 0))
         numbers, epoch = np.zeros(RECORDS), int(triaged.epochs[0])

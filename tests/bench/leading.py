@@ -36,6 +36,7 @@ from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.merging.merge import merge, warm_up_merging
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.leader import Leader
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import ModelFactory, ModelSettings
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote, MergeSettings
@@ -180,17 +181,9 @@ def lead(directory: Path, bits: int) -> None:
     settings, make = models_of(directory, bits)
     warm_up_merging(settings.options)
     broker: Any = StoredTopics(directory)
-    leader = Leader(
-        broker,
-        PROVENANCE,
-        settings.options,
-        make,
-        lambda call, then: then(call()),
-        Nobody(),
-        None,
-        NothingLocal(),
-        threads=THREADS,
-    )
+    recorder: Any = Nobody()
+    context = MergingContext(broker, PROVENANCE, settings.options, make, recorder, threads=THREADS)
+    leader = Leader(context, lambda call, then: then(call()), None, NothingLocal())
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # forgets the most that was resident
     began = time.perf_counter()

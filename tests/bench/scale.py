@@ -50,6 +50,7 @@ from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.committed_standings import CommittedStandings
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import OpenRounds
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.positions.merge_note import MergeNote, MergeSettings
@@ -421,7 +422,9 @@ def leader() -> None:
     provenance = Provenance("group", Topics("e", "p", "d", "m", "r"), {}, MergeSettings(1, "votes", 30.0, 60.0))
     for partitions in (1_000, 10_000):
         noted: Any = Noted(provenance, partitions)
-        standings = CommittedStandings(noted, provenance, NothingLocal(), time.monotonic)
+        nothing: Any = None
+        context = MergingContext(noted, provenance, nothing, nothing, nothing)
+        standings = CommittedStandings(context, NothingLocal())
         rounds, seconds = OpenRounds(30.0), []
         for _ in range(12):
             began = time.perf_counter()

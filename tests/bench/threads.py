@@ -90,7 +90,7 @@ def spend(config: Config, batches: list[list[Record]], partitions: int, threads:
     seconds = time.perf_counter() - begin
     loop._learning.close()
     facts = metrics.facts()
-    return Spent(seconds, facts.model_seconds, {str(phase): value for phase, value in loop._budget.seconds.items()})
+    return Spent(seconds, facts["model_seconds"], {str(phase): value for phase, value in loop._budget.seconds.items()})
 
 
 def show_parts(spent: list[Spent]) -> None:

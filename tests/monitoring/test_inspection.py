@@ -162,7 +162,7 @@ def test_a_restored_model_shows_what_it_showed(settings: ModelSettings) -> None:
     """Losses of all predictors, AUC, calibration and mixture come with the snapshot; and nothing in a copy moves on."""
     model = empty(settings=settings)
     model.process([good(at, at % 2, hours=at / 50) for at in range(200)])
-    copied = model.copied_image()
+    copied = model.image().copy()
     snapshot = encode_snapshot(model)
     restored = empty(settings=settings)
     decoder = SnapshotDecoder(restored, pointer(snapshot))

@@ -11,6 +11,7 @@ from stream.learning.late_threads import OwnThread
 from stream.merging.cluster_of_rounds import SETUP, cluster_of, finish, new_process
 from stream.merging.lockstep import hourly
 from support.clock import Clock
+from support.merges import summary_of
 from support.null_watchers import NullObserver
 from support.records import HOUR, START
 
@@ -22,8 +23,8 @@ from stream_apple.monitoring.merge_metrics import MERGE_METRICS, MergeMetrics
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.stream.loop.loop import Loop
 from stream_apple.stream.loop.watchers import Watchers
-from stream_apple.stream.merging.leader import MergeSummary
-from stream_apple.stream.merging.merging import MergedPartitions, MergingContext
+from stream_apple.stream.merging.merging import MergedPartitions
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.stream.snapshots.merge_messages import Exclusion, MergeManifest, RosterEntry
@@ -51,7 +52,7 @@ class World:
 
     def merges(self, roster: tuple[int, ...], excluded: dict[int, str]) -> None:
         """The leader here has merged."""
-        self.metrics.merged(MergeSummary(5, roster, excluded, 0.5, 1000, 300, 2))
+        self.metrics.merged(summary_of(5, roster, excluded))
 
 
 def test_names_follow_the_rules() -> None:
@@ -68,7 +69,7 @@ def test_where_nothing_is_merged_nothing_is_said_of_it() -> None:
     """The families are those of a worker that knows no merging."""
     metrics = Metrics()
     assert "merge" not in generate_latest(metrics.registry).decode()
-    assert metrics.facts().merging is None
+    assert metrics.facts()["merging"] is None
 
 
 @pytest.mark.parametrize("mode", ["off", "average"])
@@ -84,7 +85,7 @@ def test_the_worker_s_registry_has_them_if_models_are_merged(mode: str) -> None:
     families = {family.name for family in metrics.registry.collect()}
     ours = {PREFIX + row.name.removesuffix("_total") for row in MERGE_METRICS}
     assert families & ours == (ours if mode == "average" else set())
-    assert (metrics.facts().merging is not None) == (mode == "average")
+    assert (metrics.facts()["merging"] is not None) == (mode == "average")
 
 
 def test_series_that_are_counted_exist_from_the_start() -> None:

@@ -20,7 +20,8 @@ from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.loop.watchers import Watchers
-from stream_apple.stream.merging.merging import MergedPartitions, MergingContext, MergingFactory, no_merging
+from stream_apple.stream.merging.merging import MergedPartitions, MergingFactory
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
 from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions
@@ -91,7 +92,7 @@ class Process(MemberProcess):
         clock = clock or Clock(0.0, tick)
         self.owned = OwnedPartitions(self.broker, setup.provenance, self._make, self.metrics, setup.exceptions, clock)
         threads = OwnThread() if threads is None else threads
-        merging: MergingFactory = no_merging
+        merging: MergingFactory | None = None
         if setup.merging is not None:
             recorder: Any = Unmeasured()
             context = MergingContext(

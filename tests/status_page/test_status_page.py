@@ -11,6 +11,7 @@ from status_page.click_feed import HOSTILE, click_feed
 from status_page.contrast import LOW_CONTRAST
 from support.clock import Clock
 from support.kafka.mock_cluster import MockCluster, make_mock_topics
+from support.merges import summary_of
 from support.page_site import HOSTILE as HOSTILE_MESSAGE
 from support.page_site import Site
 from support.planted_pair import PAIR
@@ -20,7 +21,6 @@ from support.worker_process import WorkerProcess
 
 from stream_apple.core.learner.progressive_loss import LINEAR_LOSS, LOSS, WEIGHT
 from stream_apple.monitoring.merge_metrics import MergeMetrics
-from stream_apple.stream.merging.leader import MergeSummary
 
 START_S = 120.0  # the kernels may have to be compiled first
 PHONE, DESK = (360, 740), (1280, 900)
@@ -309,7 +309,7 @@ def test_shows_where_partitions_stand_at_ends_of_rounds(browser: Browser) -> Non
         merging.went_on(2, "skipped", 60.0)
         merging.held(3, 494_000)
         clock.now += 7.0
-        merging.merged(MergeSummary(494_000, (0, 1), {2: "late", 3: "idle"}, 0.5, 1000, 300, 2))
+        merging.merged(summary_of(494_000, (0, 1), {2: "late", 3: "idle"}))
         site.refresh()
         browser.wait_until("return document.querySelectorAll('#merging tbody tr').length === 4")
         told = browser.text("#merging")

@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
@@ -37,13 +38,6 @@ _T = TypeVar("_T")
 
 # Times in the text would make the same error look new at each attempt.
 _TIMING = re.compile(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)")
-
-# A coordinator that has just started, or is being elected, gives these for a moment.
-_COORDINATOR_ERRORS = {
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-}
 
 
 _TIMEOUT_BOUNDS: tuple[tuple[str, str, Literal["at least", "at most"]], ...] = (
@@ -110,10 +104,6 @@ class Cluster:
                 f"topic {topic}: expected an existing topic, found none; `stream-apple topics` creates it"
             )
         return self.topics[topic]
-
-    def ask_coordinator(self, request: Callable[[], _T]) -> _T:
-        """Return the answer to `request`, repeated while a coordinator is being elected; KafkaException if refused."""
-        return RetryPolicy(self.request_s).retry_while(lambda error: error.code() in _COORDINATOR_ERRORS, request)
 
     def log_ranges(self, topic: str, partitions: Iterable[int]) -> dict[int, LogRange]:
         """Return the offsets in the logs, up to their very ends; BrokerError if a broker does not tell those of one."""
@@ -209,12 +199,25 @@ class Cluster:
     def add_partitions(self, topic: str, count: int, *, dry_run: bool = False) -> None:
         """Give a topic `count` partitions, or have the brokers check that; it raises what `create` does."""
         futures = self.client.create_partitions(
-            [NewPartitions(topic, count)],
-            operation_timeout=REQUEST_S,
-            request_timeout=REQUEST_S,
-            validate_only=dry_run,
+            [NewPartitions(topic, count)], operation_timeout=REQUEST_S, request_timeout=REQUEST_S, validate_only=dry_run
         )
         _carry_out(futures[topic], f"topic {topic}: expected to give it {count} partitions")
+
+    def asked_settings(
+        self, kind: Literal["topic", "broker"], names: Iterable[str]
+    ) -> dict[str, Callable[[], dict[str, str]]]:
+        """Ask for the settings of topics, or of one broker by its number.
+
+        Return by name what waits for the answer; BrokerError if it is refused, or none comes.
+        """
+        resources = {name: ConfigResource(ResourceType[kind.upper()], name) for name in names}
+        answers = self.client.describe_configs(list(resources.values()), request_timeout=self.request_s)
+
+        def told(name: str) -> dict[str, str]:
+            entries = self.result(answers[resources[name]], f"reading the settings of {kind} {name}")
+            return {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+
+        return {name: partial(told, name) for name in resources}
 
     def result(self, future: Future[_T], what: str) -> _T:
         """Return the future's value; BrokerError says that `what` failed, and why."""
@@ -256,18 +259,13 @@ def timeout_faults(cluster: Cluster) -> list[str]:
 def _broker_settings(cluster: Cluster) -> dict[int, dict[str, str]]:
     """Return the static and dynamic settings of each broker that tells them; BrokerError if none does."""
     # librdkafka takes one broker a call; the answers are waited for together.
-    asked: dict[int, Future[Any]] = {}
-    for number in cluster.brokers:
-        resource = ConfigResource(ResourceType.BROKER, str(number))
-        asked[number] = cluster.client.describe_configs([resource], request_timeout=cluster.request_s)[resource]
+    asked = {number: cluster.asked_settings("broker", [str(number)])[str(number)] for number in cluster.brokers}
     told, refused = {}, None
-    for number, answer in asked.items():
+    for number, settings in asked.items():
         try:
-            entries = cluster.result(answer, f"reading the settings of broker {number}")
+            told[number] = settings()
         except BrokerError as error:
             refused = error
-        else:
-            told[number] = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
     if not told and refused is not None:
         raise refused
     return told

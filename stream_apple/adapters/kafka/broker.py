@@ -5,7 +5,7 @@ into AbortableError, or into an error that ends the worker. Only the thread that
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import cast
@@ -15,9 +15,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from stream_apple.adapters.kafka.client_properties import Identity, Properties, open_clients, reader_properties
 from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity
-from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exception, fetch_error, translated
+from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exception, records_among, translated
 from stream_apple.adapters.kafka.herald import prepare_to_fence
-from stream_apple.adapters.kafka.log_reader import GroupView, PartitionReader, ReaderPool, committed_offsets, log_range
+from stream_apple.adapters.kafka.log_reader import GroupView, ReaderPool, committed_offsets, log_range
 from stream_apple.adapters.kafka.rebalance import RebalanceListener
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
@@ -39,7 +39,8 @@ class KafkaBroker:
     reader_ahead_kib  KiB of records that a reader may fetch ahead; None: as much as is best for snapshots
     idle_readers      how many clients of closed readers are kept for further readers
 
-    `begin`, `send`, `send_all` and `flush` are the producer's own methods.
+    The producer's own methods are `begin`, `send`, `send_all`, `flush`, `abort` and `start_fencing`; `shorten_deadline`
+    is that of the policy of retries. `peek` asks by a client of its own, as each `reader` does.
     """
 
     def __init__(
@@ -67,11 +68,12 @@ class KafkaBroker:
         self.send = self._producer.send
         self.send_all = self._producer.send_all
         self.flush = self._producer.flush
+        self.abort = self._producer.abort
+        self.start_fencing = self._producer.start_fencing
+        self.shorten_deadline = self._retry.shorten_deadline
+        self.peek = self._view.committed
+        self.reader = self._readers.reader
         self._leaving = False
-
-    def shorten_deadline(self) -> None:
-        """Wait for Kafka, from now on, no longer than a supervisor waits for this worker. Signal handlers call this."""
-        self._retry.shorten_deadline()
 
     def leave(self) -> None:
         """Have `close` give the partitions to others, not keep them for a successor. Signal handlers call this."""
@@ -99,13 +101,6 @@ class KafkaBroker:
                 f"`stream-apple topics` creates it"
             )
         return len(found.partitions)
-
-    def start_fencing(self, permitted: Callable[[], object] = lambda: None) -> None:
-        """Begin to fence predecessors in the background, so that `join` takes less time. Call it once, early.
-
-        No one is fenced before `permitted` returns. If `permitted` raises, `join` raises that.
-        """
-        self._producer.start_fencing(permitted)
 
     @property
     def open_s(self) -> float:
@@ -135,21 +130,10 @@ class KafkaBroker:
         self._producer.confirm(ask=self.reachable)
         self._listener.raise_pending()
         self._connectivity.check()
-        if any(map(Message.error, messages)):
-            for message in messages:
-                self._raise_or_log(message)
-            messages = [message for message in messages if message.error() is None]
-        return cast("list[Record]", messages)
-
-    def _raise_or_log(self, message: Message) -> None:
-        problem = fetch_error(message)
-        if isinstance(problem, RefusedTimeoutError):
-            raise self._connectivity.explained(problem) from problem
-        if problem is not None:
-            raise problem
-        error = message.error()
-        if error is not None:
-            _log.warning("fetch_error", partition=message.partition(), error=error.str(), code=error.name())
+        try:
+            return cast("list[Record]", records_among(messages, _log_error))
+        except RefusedTimeoutError as error:
+            raise self._connectivity.explained(error) from error
 
     def pause(self, partition: int, offset: int) -> None:
         """Deliver nothing of the partition before `resume`; records that were fetched already are dropped."""
@@ -177,17 +161,9 @@ class KafkaBroker:
         """Return the committed offsets; wait for transactions that are still deciding them."""
         return committed_offsets(self._consumer, self._retry, self._input_topic, partitions, reads=True)
 
-    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """Return the committed offsets without waiting for transactions, by a client of its own."""
-        return self._view.committed(partitions)
-
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Return the lowest and the highest offset, as the broker answers."""
         return log_range(self._consumer, self._retry, topic, partition)
-
-    def reader(self, topic: str, partition: int, offset: int) -> PartitionReader:
-        """Return a reader with a client of its own, which connects in the background."""
-        return self._readers.reader(topic, partition, offset)
 
     def backlog(self, partition: int) -> int:
         """Return how many offsets of the partition are not fetched yet, as of the latest fetch; -1: not known.
@@ -207,10 +183,6 @@ class KafkaBroker:
         """Commit the messages and the offsets in one transaction."""
         self._producer.commit(offsets)
         self._connectivity.confirm()
-
-    def abort(self) -> None:
-        """Abort the transaction; the group's offsets stay as they were."""
-        self._producer.abort()
 
     def close(self) -> None:
         """Abort an open transaction first, as others wait for the offsets in it; then close all clients.
@@ -263,3 +235,7 @@ class KafkaBroker:
         except KafkaException:
             return False
         return True
+
+
+def _log_error(message: Message, error: KafkaError) -> None:
+    _log.warning("fetch_error", partition=message.partition(), error=error.str(), code=error.name())

@@ -61,6 +61,12 @@ _READER_DEFAULTS: dict[str, Any] = {
     "max.partition.fetch.bytes": 16 << 20,
     "queued.max.messages.kbytes": 32 << 10,
 }
+_READING_FIXED: dict[str, Any] = {
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+}
 _PRODUCER_DEFAULTS: dict[str, Any] = {
     **_DEFAULTS,
     **_MEMBER_DEFAULTS,
@@ -134,9 +140,7 @@ def consumer_properties(properties: Properties, identity: Identity) -> dict[str,
     return {
         **_CONSUMER_DEFAULTS,
         **given,
-        "auto.offset.reset": "error",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
+        **_READING_FIXED,
         "group.id": identity.group,
         "group.instance.id": identity.instance,
         # The protocol is classic because of workers that die without leaving, and whose successor has the same identity
@@ -147,7 +151,6 @@ def consumer_properties(properties: Properties, identity: Identity) -> dict[str,
         "group.protocol": "classic",
         "statistics.interval.ms": STATISTICS_MS,
         "partition.assignment.strategy": "range",
-        "isolation.level": "read_committed",
     }
 
 
@@ -162,14 +165,11 @@ def reader_properties(properties: Properties, group: str, ahead_kib: int | None 
     return {
         **_READER_DEFAULTS,
         **given,
-        "auto.offset.reset": "error",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
+        **_READING_FIXED,
         "enable.partition.eof": True,
         "fetch.min.bytes": 1,
         "fetch.queue.backoff.ms": 1,
         "group.id": group,
-        "isolation.level": "read_committed",
     }
 
 
@@ -255,11 +255,13 @@ def property_faults(properties: Properties, commit_interval_ms: int, largest: in
     return [f"kafka.{fault}" for fault in faults]
 
 
-def check_properties(properties: Properties, commit_interval_ms: int, largest: int) -> None:
-    """Raise ConfigurationError if there are `property_faults`."""
-    faults = property_faults(properties, commit_interval_ms, largest)
+def checked_properties(properties: Properties, commit_interval_ms: int, largest: int) -> Properties:
+    """Return the properties `with_room` for the largest message; ConfigurationError if there are `property_faults`."""
+    found = with_room(properties, largest)
+    faults = property_faults(found, commit_interval_ms, largest)
     if faults:
         raise ConfigurationError("; ".join(faults))
+    return found
 
 
 def open_clients(

@@ -49,6 +49,31 @@ _HUNG_UP = "Disconnected"
 _log = structlog.get_logger()
 
 
+class OutageLog:
+    """Logs when no broker answers any more, and when one does again.
+
+    since  seconds of the clock from which on none has answered; None: one has
+    """
+
+    def __init__(self, properties: Properties, now: Callable[[], float] = time.monotonic) -> None:
+        self.since: float | None = None
+        self._address = str(properties["bootstrap.servers"])
+        self._now = now
+
+    def unanswered(self, since: float, error: str) -> float:
+        """Note that no broker has answered since then; return for how many seconds none has."""
+        if self.since is None:
+            self.since = since
+            _log.warning("brokers_unreachable", address=self._address, error=error)
+        return self._now() - self.since
+
+    def answered(self) -> None:
+        """Note that a broker has answered."""
+        if self.since is not None:
+            _log.info("brokers_reachable", address=self._address, seconds=round(self._now() - self.since, 1))
+            self.since = None
+
+
 class Connectivity:
     """Turns librdkafka's reports into one log line when all brokers are gone and one when they are back.
 
@@ -75,13 +100,13 @@ class Connectivity:
         self._heard_at: float | None = None
         self._forgotten_since: float | None = None
         self._suspicion: str | None = None
-        self._silent_since: float | None = None
+        self._outage = OutageLog(properties, now)
         self._next_probe = 0.0
 
     @property
     def reachable(self) -> bool:
         """Whether brokers answer: False from the first probe without an answer until the next answer."""
-        return self._silent_since is None
+        return self._outage.since is None
 
     def suspect(self, reason: str) -> None:
         """Note that librdkafka reports that it reaches no broker, and why. This does not block."""
@@ -125,10 +150,7 @@ class Connectivity:
         if answered:
             self.confirm()
             return
-        if self._silent_since is None:
-            self._silent_since = asked
-            _log.warning("brokers_unreachable", address=self._address, error=self._suspicion)
-        silent_s = self._now() - self._silent_since
+        silent_s = self._outage.unanswered(asked, self._suspicion)
         if silent_s >= self._limit_s:
             raise BrokerError(
                 f"kafka: expected an answer from {self._address} within {self._limit_s:g} s, "
@@ -138,12 +160,10 @@ class Connectivity:
     def confirm(self) -> None:
         """Note that a broker has answered."""
         self.hear(self._now())
-        if self._suspicion is None:
-            return
-        if self._silent_since is not None:
-            _log.info("brokers_reachable", address=self._address, seconds=round(self._now() - self._silent_since, 1))
-        self._suspicion = self._silent_since = None
-        self._next_probe = 0.0
+        if self._suspicion is not None:
+            self._outage.answered()
+            self._suspicion = None
+            self._next_probe = 0.0
 
     def diagnose(self) -> None:
         """Find out why a call got no answer; ConfigurationError if authentication fails, as waiting would not help."""

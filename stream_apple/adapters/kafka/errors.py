@@ -4,7 +4,7 @@ confluent-kafka raises KafkaException, and in rare cases a SystemError in its pl
 a call of a client is made inside `as_kafka_exception`, or inside one of the two contexts that translate further.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -171,11 +171,27 @@ def delivery_error(error: KafkaError, place: str) -> StreamAppleError | Abortabl
     return AbortableError(f"sending to {place}: {error_text(error)}")
 
 
-def fetch_error(message: Message) -> StreamAppleError | AbortableError | None:
-    """Return the port's error for an error that comes as a message; None for a record, or if librdkafka retries."""
-    error = message.error()
-    if error is None:
-        return None
+def records_among(
+    messages: list[Message], passed_over: Callable[[Message, KafkaError], None] = lambda *_: None
+) -> list[Message]:
+    """Return the records among what a client delivers; raise the first error after which librdkafka does not retry.
+
+    passed_over  is given each other error, with its message
+    """
+    if any(map(Message.error, messages)):
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                problem = _fetch_error(message, error)
+                if problem is not None:
+                    raise problem
+                passed_over(message, error)
+        messages = [message for message in messages if message.error() is None]
+    return messages
+
+
+def _fetch_error(message: Message, error: KafkaError) -> StreamAppleError | AbortableError | None:
+    """Return the port's error for an error that comes as a message; None if librdkafka retries."""
     place = f"{message.topic()}-{message.partition()}"
     what = f"fetching {place}" if message.topic() is not None else "joining the group"
     if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001

@@ -14,10 +14,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-# The package types its admin module and does not mark what it exports.
-from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
-
-from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
+from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
 from stream_apple.adapters.kafka.partitioner import partition_of
 from stream_apple.adapters.kafka.topics import AFTER, BEFORE, FOREVER, UNLIMITED
@@ -79,13 +76,7 @@ class DeliveryTotals:
     bytes: int = 0
 
 
-def never() -> bool:
-    """Return False, for a run that is not to be stopped."""
-    return False
-
-
-def silent(totals: DeliveryTotals) -> None:
-    """Ignore the progress."""
+ReportDelivery = Callable[[DeliveryTotals], None]
 
 
 class AcceptedTimes(NamedTuple):
@@ -104,13 +95,10 @@ def accepted_times(cluster: Cluster, name: str, now_ms: int) -> AcceptedTimes | 
     """Return which timestamps topic `name` takes at `now_ms`; None if it replaces all, or hides its settings."""
     if not cluster.has_controller:
         return None
-    resource = ConfigResource(ResourceType.TOPIC, name)
-    future = cluster.client.describe_configs([resource], request_timeout=REQUEST_S)[resource]
     try:
-        entries = cluster.result(future, f"reading the settings of topic {name}")
+        found = cluster.asked_settings("topic", [name])[name]()
     except BrokerError:
         return None  # a producer need not have that permission; the brokers will refuse records one by one
-    found = {entry.name: entry.value for entry in entries.values() if entry.value is not None}
     if found.get("message.timestamp.type") == "LogAppendTime":
         return None
     backwards = {BEFORE: int(found.get(BEFORE, UNLIMITED))}
@@ -163,8 +151,8 @@ class TopicWriter:
         self,
         examples: Iterable[Example],
         limiter: RateLimiter,
-        stop: Callable[[], bool] = never,
-        report: Callable[[DeliveryTotals], None] = silent,
+        stop: Callable[[], bool] = lambda: False,
+        report: ReportDelivery = lambda _: None,
     ) -> DeliveryTotals:
         """Send `examples` in order until they end or `stop()` is true; return when all that was sent is acknowledged.
 
@@ -224,7 +212,7 @@ class TopicWriter:
     def _refused(self, number: int, value: bytes, why: str, kind: type[StreamAppleError]) -> StreamAppleError:
         return kind(f"{self.topic}: example {number + 1} ({len(value)} bytes) was refused: {why}")
 
-    def _drain(self, report: Callable[[DeliveryTotals], None]) -> None:
+    def _drain(self, report: ReportDelivery) -> None:
         if self._failure is not None:
             # Messages that wait behind a failed one must not be sent any more.
             self._producer.purge(in_flight=False, blocking=True)

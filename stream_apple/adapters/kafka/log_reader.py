@@ -14,8 +14,8 @@ from stream_apple.adapters.kafka.errors import (
     UNKNOWN,
     call_error,
     error_text,
-    fetch_error,
     is_configuration_error,
+    records_among,
     refused_configuration,
     translated,
 )
@@ -110,25 +110,21 @@ class PartitionReader:
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """Return the records that have come; librdkafka goes on trying if the connection fails.
 
-        GapError if the next record is gone from the log; other errors as of `errors.fetch_error`.
+        GapError if the next record is gone from the log; other errors as of `records_among`.
         """
         with translated(f"reading {self._place}"):
             messages = self._consumer.consume(limit, timeout_s)
-        if any(map(Message.error, messages)):
-            for message in messages:
-                self._look_at(message)
-            messages = [message for message in messages if message.error() is None]
-        self._heard = self._heard or bool(messages)
-        return cast("list[Record]", messages)
-
-    def _look_at(self, message: Message) -> None:
-        problem = fetch_error(message)
-        if problem is not None:
+        try:
+            records = records_among(messages, self._pass_over)
+        except Exception:
             self._give_back = None
-            raise problem
-        error = message.error()
+            raise
+        self._heard = self._heard or bool(records)
+        return cast("list[Record]", records)
+
+    def _pass_over(self, message: Message, error: KafkaError) -> None:
         # If compaction has removed the log's last records, only this event tells that the end is reached.
-        if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  codes of librdkafka's own
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  codes of librdkafka's own
             self._at_end = max(self._at_end, message.offset() or 0)
 
     def close(self) -> None:
@@ -188,7 +184,7 @@ class CommittedReader:
         """
         with translated("reading"):
             messages = self._consumer.consume(limit, timeout_s)
-        return [(message.topic() or "", cast("Record", message)) for message in _without_errors(messages)]
+        return [(message.topic() or "", cast("Record", message)) for message in records_among(messages)]
 
     def read_to(
         self, ends: Mapping[tuple[str, int], int] | None, stopping: Callable[[], bool] = lambda: False
@@ -211,17 +207,6 @@ class CommittedReader:
     def close(self) -> None:
         """Close the connections to the brokers."""
         self._consumer.close()
-
-
-def _without_errors(messages: list[Message]) -> list[Message]:
-    """Return the records among the messages; raise the first error after which librdkafka does not retry."""
-    if any(map(Message.error, messages)):
-        for message in messages:
-            problem = fetch_error(message)
-            if problem is not None:
-                raise problem
-        messages = [message for message in messages if message.error() is None]
-    return messages
 
 
 def committed_offsets(

@@ -102,10 +102,7 @@ class RebalanceListener:
         self._give_up(consumer, partitions, None if self._assignment is None else self._assignment.lost)
 
     def _give_up(
-        self,
-        consumer: Consumer,
-        partitions: list[TopicPartition],
-        tell: Callable[[Sequence[int]], None] | None,
+        self, consumer: Consumer, partitions: list[TopicPartition], tell: Callable[[Sequence[int]], None] | None
     ) -> None:
         try:
             if tell is not None and not self._silent:

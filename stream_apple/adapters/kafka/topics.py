@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from confluent_kafka import TopicCollection
 
 # The package types its admin module and does not mark what it exports.
-from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
 from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
@@ -252,20 +252,17 @@ def existing(cluster: Cluster, names: list[str], *, settings: bool = True) -> di
     present = [name for name in names if name in cluster.topics]
     if not present:
         return {}
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in present]
     described = cluster.client.describe_topics(
         TopicCollection(present), include_authorized_operations=True, request_timeout=cluster.request_s
     )
-    configured = cluster.client.describe_configs(resources, request_timeout=cluster.request_s) if settings else {}
+    configured = cluster.asked_settings("topic", present) if settings else {}
     found = {}
-    for name, resource in zip(present, resources, strict=True):
+    for name in present:
         topic = cluster.result(described[name], f"describing topic {name}")
-        reading = f"reading the settings of topic {name}"
-        entries = cluster.result(configured[resource], reading).values() if settings else ()
         found[name] = Existing(
             partitions=len(topic.partitions),
             replicas=min(len(partition.replicas) for partition in topic.partitions),
-            settings={entry.name: entry.value for entry in entries if entry.value is not None},
+            settings=configured[name]() if settings else {},
             operations=frozenset(operation.name for operation in topic.authorized_operations or ()),
         )
     return found
@@ -289,11 +286,7 @@ def refused(needed: set[str], allowed: frozenset[str]) -> str:
 
 
 def compare(
-    name: str,
-    found: Existing,
-    needed: list[Requirement],
-    partitions: int,
-    replication_factor: int = BROKER_DEFAULT,
+    name: str, found: Existing, needed: list[Requirement], partitions: int, replication_factor: int = BROKER_DEFAULT
 ) -> list[Difference]:
     """Return each property of an existing topic that is not as needed; replication only if a factor is given."""
     differences = []
@@ -350,11 +343,10 @@ def ensure(
             exact = [Requirement(setting, "exactly", value) for setting, value in wanted.items()]
             rest = [requirement for requirement in needed if requirement.setting not in wanted]
             differences = compare(name, found[name], [*exact, *rest], count, replication_factor)
-            verdict: Literal["different", "as needed"] = "different" if differences else "as needed"
-            reports.append(TopicReport(name, found[name].partitions, verdict, differences))
+            report = TopicReport(name, found[name].partitions, "different" if differences else "as needed", differences)
+            reports.append(report)
         else:
-            settings = written(needed) | created[name]
-            missing[name] = NewTopic(name, count, replication_factor, config=settings)
+            missing[name] = NewTopic(name, count, replication_factor, config=written(needed) | created[name])
             reports.append(TopicReport(name, count, "missing", []))
     if not missing or any(report.differences for report in reports):
         return reports

@@ -77,8 +77,11 @@ class TransactionalProducer:
         since = self._open_since if self._confirming is None else self._confirmed_at
         return 0.0 if since is None else time.monotonic() - since
 
-    def start_fencing(self, permitted: Callable[[], object]) -> None:
-        """Begin what `fence` does, and return at once. No one is fenced before `permitted` returns, or if it raises."""
+    def start_fencing(self, permitted: Callable[[], object] = lambda: None) -> None:
+        """Begin what `fence` does, and return at once, so that it takes less time then. Call it once, early.
+
+        No one is fenced before `permitted` returns. If `permitted` raises, `fence` raises that.
+        """
 
         def fence() -> None:
             permitted()

@@ -60,11 +60,9 @@ class ReplicaRecorder(Protocol):
 
     def checked(self, partition: int, outcome: DigestCheck) -> None:
         """Note that the model has been compared with a newer snapshot of the worker."""
-        ...
 
     def restored(self, partition: int) -> None:
         """Note that the model has been made anew."""
-        ...
 
 
 class Replica:

@@ -172,22 +172,22 @@ class JoinLoop(MemberLoop):
             return
         self._beaten_at = self._now()
         self._transaction.begin()
-        for number, _ in live:
+        for number in (partition.number for partition in live):
             # The broker is asked each time, as the end that the reader knows is as old as its last fetch: a heartbeat
             # must cover all impressions that were in the log before it.
             value = heartbeat_value(self._broker.log_range(self._rule.impressions, number).high)
             self._broker.send(self._rule.outcomes, number, self._heartbeat_key, value, int(self._time_of_day() * 1000))
 
-    def _live(self) -> list[tuple[int, JoinedPartition]]:
-        """Return the partitions that join new records, with their numbers."""
-        return [(number, partition) for number, partition in self.owned.items() if not partition.join.restoring]
+    def _live(self) -> list[JoinedPartition]:
+        """Return the partitions that join new records."""
+        return [partition for partition in self.owned.values() if not partition.join.restoring]
 
     def _commit(self) -> None:
         if not self._transaction.open:
             return
         begun = self._now()
         # Positions that have not moved are committed, too: without offsets, Kafka would not check the membership.
-        positions = {number: partition.join.position for number, partition in self._live()}
+        positions = {partition.number: partition.join.position for partition in self._live()}
         self._transaction.commit(
             {
                 number: position.to_committed(self._rule.outcomes, self._fingerprint)

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from stream_apple.core.codec.outer_map import key_of_id
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.framing import Schemas
-from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.outer_record import OuterRecords, check_size
 from stream_apple.core.input.parsing import RefusedError, parsed_record
 from stream_apple.core.input.record_mapper import RecordMapper, fields_of
@@ -42,7 +41,7 @@ class JoinInput:
         self._max_bytes = rule.max_bytes
         shape = rule.impression_shape
         self._records = None if shape is None else OuterRecords(shape, schemas)
-        self._outcomes = None if rule.outcome_shape is None else _Outcomes(rule.outcome_shape, schemas)
+        self._outcomes = None if rule.outcome_shape is None else RecordMapper(rule.outcome_shape)
 
     def impressions(self, records: Sequence[Record]) -> Sequence[Impression | Unusable]:
         """Return the impressions, or the faults, of these records, in their order."""
@@ -64,23 +63,11 @@ class JoinInput:
     def _outcome(self, record: Record, value: bytes) -> OutcomeEntry | HeartbeatEntry:
         assert self._outcomes is not None
         check_size(value, self._max_bytes)
-        return self._outcomes.entry(record, value)
-
-
-class _Outcomes:
-    """Reads outcomes by a mapping."""
-
-    def __init__(self, mapping: InputMapping, schemas: Schemas | None) -> None:
-        self._mapper = RecordMapper(mapping)
-        self._schemas = schemas
-
-    def entry(self, record: Record, value: bytes) -> OutcomeEntry | HeartbeatEntry:
-        """Return the outcome or heartbeat in a record; RefusedError if it is neither."""
-        fields = fields_of(parsed_record(value, self._schemas))
+        fields = fields_of(parsed_record(value, self.schemas))
         covers = covers_of(fields)
         if covers is not None:
             return HeartbeatEntry(record.offset(), _timed(record, None), covers)
-        mapping, (label, weight, name, time_ms) = self._mapper.mapping, self._mapper.labelling(fields)
+        mapping, (label, weight, name, time_ms) = self._outcomes.mapping, self._outcomes.labelling(fields)
         if name is None:
             raise RefusedError(Reason.NO_ID, f"the id of an impression as {mapping.id!r}", "none")
         if label is None:

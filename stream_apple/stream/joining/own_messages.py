@@ -18,6 +18,7 @@ from stream_apple.core.input.outer_record import OuterRecord
 from stream_apple.core.latest_time import END_MS
 from stream_apple.stream.log.columns import offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
+from stream_apple.untrusted import is_offset
 
 _HEARTBEAT = "heartbeat"
 _GROUP, _IMPRESSIONS, _EXAMPLES = "group", "impressions", "examples"
@@ -171,4 +172,4 @@ def _covers_of(value: bytes | None) -> int | None:
 def covers_of(content: object) -> int | None:
     """Return the offset that a heartbeat covers up to; None if this is not the content of a heartbeat."""
     covers = content.get(_HEARTBEAT) if isinstance(content, dict) and len(content) == 1 else None
-    return covers if isinstance(covers, int) and not isinstance(covers, bool) and covers >= 0 else None
+    return covers if is_offset(covers) else None

@@ -84,6 +84,7 @@ class PartitionJoin:
     """Joins the records that it is offered, as far as their order can be decided.
 
     window  the outcomes in memory
+    full    whether the join stands still: the memory for outcomes is full, and the next impression needs more
     """
 
     def __init__(self, rule: JoinRule, position: JoinPosition) -> None:
@@ -98,7 +99,7 @@ class PartitionJoin:
         self._known_until = position.outcomes
         self._complete_from = position.complete_from
         self._doubted = position.doubted
-        self._full = False
+        self.full = False
         # If the rule no longer sends impressions early, those that were seen still are: some of them have been sent.
         self._seen = position.seen if position.seen > position.impressions else 0
         self._early: EarlyImpressions | None = None
@@ -113,11 +114,6 @@ class PartitionJoin:
     def restoring(self) -> bool:
         """Whether outcomes or impressions that were seen before a restart are still to be taken in again."""
         return self._next_outcome < self._known_until or self._read_to < self._seen
-
-    @property
-    def full(self) -> bool:
-        """Whether the join stands still: the memory for outcomes is full, and the next impression needs more."""
-        return self._full
 
     def wants_impressions(self, most: int) -> bool:
         """Whether further impressions should be read, `most` at a time."""
@@ -180,7 +176,7 @@ class PartitionJoin:
         if self.restoring:
             return made
         self._look_at(self._read_to, made)
-        outcomes, left, self._full = self._outcomes, most, False
+        outcomes, left, self.full = self._outcomes, most, False
         while left and self._impressions:
             entry = outcomes[0] if outcomes else None
             clock = None if entry is None or isinstance(entry, Unusable) else self.window.clock_behind(entry)
@@ -190,7 +186,7 @@ class PartitionJoin:
             if not left or entry is None or not isinstance(first, Impression):
                 break
             if isinstance(entry, OutcomeEntry) and self.window.outcomes >= self._rule.max_outcomes:
-                self._full = True
+                self.full = True
                 break
             if self._lacks_impressions:
                 break

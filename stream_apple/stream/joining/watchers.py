@@ -1,11 +1,11 @@
 """What a joiner's loop tells those who watch it; all calls are on its thread, so they must cost next to nothing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.partition_join import Joined
-from stream_apple.stream.loop.watchers import MemberRecorder
+from stream_apple.stream.loop.watchers import LoopHealth, MemberRecorder
 
 
 class JoinRecorder(MemberRecorder, Protocol):
@@ -13,27 +13,13 @@ class JoinRecorder(MemberRecorder, Protocol):
 
     def iterated(self, owned: Mapping[int, JoinedPartition]) -> None:
         """Note that an iteration of the loop is over."""
-        ...
 
     def joined(self, partition: int, joined: Joined) -> None:
         """Note that the results of a step of the partition have been sent."""
-        ...
-
-
-class JoinLoopHealth(Protocol):
-    """Knows from the loop's calls whether the loop still iterates."""
-
-    def iterated(self, partitions: Iterable[JoinedPartition] | None) -> None:
-        """Note that an iteration is over; `partitions` are the joiner's, None while the group has assigned none."""
-        ...
-
-    def leave(self) -> None:
-        """Note that the loop ends. Signal handlers call this, too."""
-        ...
 
 
 class JoinWatchers(NamedTuple):
     """Holds all who watch one joiner: who measures its loop, and who answers probes about it."""
 
     metrics: JoinRecorder
-    health: JoinLoopHealth
+    health: LoopHealth

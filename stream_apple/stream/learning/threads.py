@@ -15,15 +15,12 @@ class Threads(Protocol):
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
         """Have the call made when a thread is free; the future gets its result or its error."""
-        ...
 
     def wait(self, futures: Collection[Future[Any]], timeout_s: float | None) -> None:
         """Wait until one of the futures, of which there is at least one, is done; at most so long."""
-        ...
 
     def close(self) -> None:
         """Wait for calls that are being made, and end the threads."""
-        ...
 
 
 class ThreadPool:

@@ -25,27 +25,21 @@ class Record(Protocol):
 
     def partition(self) -> int:
         """Return the partition that the record was read from."""
-        ...
 
     def offset(self) -> int:
         """Return the record's position in the partition; positions may be skipped, but are never repeated."""
-        ...
 
     def key(self) -> bytes | None:
         """Return the key's bytes; None if the record has no key."""
-        ...
 
     def value(self) -> bytes | None:
         """Return the value's bytes; None if the record is a tombstone."""
-        ...
 
     def timestamp(self) -> tuple[int, int]:
         """Return (type, milliseconds since 1970); (0, a time of 0 or less) if the record has none."""
-        ...
 
     def headers(self) -> Sequence[Header] | Mapping[str, str | bytes | None] | None:
         """Return the headers in their order; None if the record has none."""
-        ...
 
 
 class Committed(NamedTuple):
@@ -77,15 +71,12 @@ class Assignment(Protocol):
 
     def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
         """Own exactly these partitions from now on; return where to begin with each."""
-        ...
 
     def revoked(self, partitions: Sequence[int]) -> None:
         """Give up these partitions; what was processed of them can still be committed during this call."""
-        ...
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Give up these partitions, which may have another owner already: nothing of them may be committed."""
-        ...
 
 
 class Reader(Protocol):
@@ -94,31 +85,29 @@ class Reader(Protocol):
     @property
     def position(self) -> int:
         """Return, from memory, an offset below which all committed records have been delivered."""
-        ...
 
     @property
     def log_end(self) -> int:
         """Return the end of the log, with undecided records, as of the latest answer; -1 before the first."""
-        ...
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """Return at most `limit` further records of committed transactions, perhaps none.
 
         GapError if the position is not in the log any more. An unreachable broker is no error: nothing comes.
         """
-        ...
 
     def close(self) -> None:
         """Give back the reader's resources; it can't be used any more."""
-        ...
 
 
 class Readers(Protocol):
-    """Opens readers of logs."""
+    """Opens readers of logs, and knows where these end."""
+
+    def log_range(self, topic: str, partition: int) -> LogRange:
+        """Return the offsets that the log has now; this asks the broker."""
 
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """Return a reader of a partition of any topic, from `offset` on; several may be open at once."""
-        ...
 
 
 class Broker(Readers, Protocol):
@@ -130,15 +119,12 @@ class Broker(Readers, Protocol):
         Don't call it from inside `Assignment`: confluent-kafka ends the process when a consumer is asked for topics in
         its own callback.
         """
-        ...
 
     def join(self, assignment: Assignment) -> None:
         """Fence predecessors of the same identity, abort what they left open, and join the group."""
-        ...
 
     def rejoin(self) -> None:
         """Give up every partition without calling `Assignment`; a later `fetch` calls `assigned`."""
-        ...
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """Return at most `limit` committed records, in the order of offsets within a partition, perhaps none.
@@ -147,41 +133,30 @@ class Broker(Readers, Protocol):
         is not in the log any more; BrokerError if no broker has answered for too long; FencedError if another process
         has taken this identity, within seconds, even if nothing comes and nothing is sent.
         """
-        ...
 
     def pause(self, partition: int, offset: int) -> None:
         """Deliver nothing of the partition before `resume`, and then records from `offset` on, again if need be.
 
         This has no effect if the partition is not owned. AbortableError if it fails.
         """
-        ...
 
     def resume(self, partition: int) -> None:
         """Deliver the paused partition's records from now on; no effect if it has been given up meanwhile."""
-        ...
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets, once transactions that are still deciding them have ended."""
-        ...
 
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets, or those of a moment ago, without waiting for transactions.
 
         The partitions may be any of the input topic, whichever members own them.
         """
-        ...
-
-    def log_range(self, topic: str, partition: int) -> LogRange:
-        """Return the offsets that the log has now; this asks the broker."""
-        ...
 
     def backlog(self, partition: int) -> int:
         """Return, from memory, how many offsets in the log `fetch` has not passed yet; -1 if not known yet."""
-        ...
 
     def begin(self) -> None:
         """Begin a transaction; none may be open."""
-        ...
 
     def send(
         self,
@@ -198,7 +173,6 @@ class Broker(Readers, Protocol):
         A later `fetch` or `flush` calls `on_written` with the message's offset, once the broker has the message and in
         the same transaction; it is not called if the transaction fails.
         """
-        ...
 
     def send_all(
         self,
@@ -212,20 +186,15 @@ class Broker(Readers, Protocol):
 
         ValueError if the sequences have different lengths. After any other error, some first messages may be added.
         """
-        ...
 
     def flush(self) -> None:
         """Wait until the broker has every message of the open transaction; all `on_written` have been called."""
-        ...
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
         """Commit the open transaction with these offsets of the input topic; when it returns, both are durable."""
-        ...
 
     def abort(self) -> None:
         """Abort the transaction if one is open: no read_committed reader ever sees any of its messages."""
-        ...
 
     def close(self) -> None:
         """Leave from any state: abort an open transaction, and call `Assignment` and `on_written` no more."""
-        ...

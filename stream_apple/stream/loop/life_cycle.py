@@ -4,9 +4,10 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
 
 import structlog
+
+from stream_apple.stream.loop.watchers import LoopHealth
 
 ASSIGNMENT_LATE_S = 10.0
 """A join that takes longer waits for somebody, as a rule for the session of a member that has just stopped."""
@@ -14,18 +15,10 @@ ASSIGNMENT_LATE_S = 10.0
 _log = structlog.get_logger()
 
 
-class Leaver(Protocol):
-    """Learns that a loop ends."""
-
-    def leave(self) -> None:
-        """Note that the loop ends. Signal handlers call this, too."""
-        ...
-
-
 class MemberLoop(ABC):
     """A member of a consumer group. `run` is called once and lasts its whole life; a signal handler may call `stop`."""
 
-    def __init__(self, health: Leaver, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, health: LoopHealth, now: Callable[[], float] = time.monotonic) -> None:
         self._health = health
         self._now = now
         self._stopping = False

@@ -33,7 +33,7 @@ from stream_apple.stream.loop.life_cycle import MemberLoop
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.loop.watchers import Watchers
-from stream_apple.stream.merging.merging import MergingFactory, no_merging
+from stream_apple.stream.merging.merging import Merging, MergingFactory
 from stream_apple.stream.model.dead_letters import dead_letter
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
@@ -78,7 +78,7 @@ class Loop(MemberLoop):
         watchers: Watchers,
         threads: Threads,
         now: Callable[[], float] = time.monotonic,
-        merging: MergingFactory = no_merging,
+        merging: MergingFactory | None = None,
     ) -> None:
         super().__init__(watchers.health, now)
         self._settings = settings
@@ -94,7 +94,9 @@ class Loop(MemberLoop):
         alike = (topics.predictions, topics.models)
         inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
         self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
-        self._merging = merging(self._transaction.begin, self._learning, self._save_reference)
+        self._merging = Merging()
+        if merging is not None:
+            self._merging = merging(self._transaction.begin, self._learning, self._save_reference)
         self._waited_for = False
 
     def start(self) -> None:
@@ -200,15 +202,11 @@ class Loop(MemberLoop):
         # The outputs of all that the state has learned are sent before the thread gives it back.
         for urgent in self._writer.due_at_once(self._merging.unsaved):
             self._writer.expect_at_once(urgent)
-            self._learning.ask(
-                urgent,
-                partial(_encoded, urgent.model),
-                partial(self._save_encoded, urgent),
-            )
+            self._learning.ask(urgent, partial(_encoded, urgent.model), partial(self._save_encoded, urgent))
         due = self._writer.due(self._owned)
         if due is not None:
             self._writer.expect(due)
-            self._learning.ask(due, due.model.copied_image, partial(self._save, due))
+            self._learning.ask(due, lambda: due.model.image().copy(), partial(self._save, due))
         if self._writer.sending:
             self._waited_for |= self._writer.send_on()
             self._budget.lap(Phase.SNAPSHOT)

@@ -20,15 +20,12 @@ class MemberRecorder(Protocol):
 
     def committed(self, seconds: float) -> None:
         """Note that the loop has committed a transaction, which took `seconds`."""
-        ...
 
     def aborted(self) -> None:
         """Note that the loop has aborted a transaction."""
-        ...
 
     def rebalanced(self, event: str) -> None:
         """Note a rebalance of the group; `event` is assigned, revoked or lost."""
-        ...
 
 
 class LoopRecorder(SnapshotRecorder, MemberRecorder, Protocol):
@@ -36,7 +33,6 @@ class LoopRecorder(SnapshotRecorder, MemberRecorder, Protocol):
 
     def counted(self, partitions: int) -> None:
         """Note how many partitions the examples topic has."""
-        ...
 
     def iterated(
         self,
@@ -46,34 +42,40 @@ class LoopRecorder(SnapshotRecorder, MemberRecorder, Protocol):
         left: Callable[[Partition], RecoveryLeft],
     ) -> None:
         """Note that an iteration of the loop is over; `backlog` and `left` may be asked about each partition."""
-        ...
 
     def processed(self, partition: Partition, result: BatchResult) -> None:
         """Note that a batch of the partition has been learned and sent."""
-        ...
 
     def counted_monomials(self, partition: Partition, census: Census) -> None:
         """Note how many monomials a model has that has come to this worker."""
-        ...
 
     def entered(self, partition: Partition, state: State) -> None:
         """Note that the partition has begun `state`."""
-        ...
+
+
+class OwnedPartition(Protocol):
+    """A partition that a loop owns, as far as health needs it."""
+
+    @property
+    def number(self) -> int:
+        """Return the partition's number."""
+
+    @property
+    def state(self) -> State:
+        """Return the partition's state."""
 
 
 class LoopHealth(Protocol):
-    """Knows from the loop's calls whether the loop still iterates."""
+    """Knows from a loop's calls whether the loop still iterates."""
 
-    def iterated(self, partitions: Iterable[Partition] | None, learning_s: float = 0.0) -> None:
-        """Note that an iteration is over; `partitions` are the worker's, None while the group has assigned none.
+    def iterated(self, partitions: Iterable[OwnedPartition] | None, learning_s: float = 0.0) -> None:
+        """Note that an iteration is over; `partitions` are the loop's, None while the group has assigned none.
 
         learning_s  seconds for which a thread has been busy with one batch, the longest of all threads
         """
-        ...
 
     def leave(self) -> None:
         """Note that the loop ends. Signal handlers call this, too."""
-        ...
 
 
 class Observer(Protocol):
@@ -81,7 +83,6 @@ class Observer(Protocol):
 
     def processed(self, partition: Partition, records: Sequence[Record], result: BatchResult) -> None:
         """Take a batch of the partition that has been learned and sent; `records` is empty where an offset has none."""
-        ...
 
 
 class Watchers(NamedTuple):

@@ -3,13 +3,14 @@
 The partitions of this worker are known without asking the broker, and their contributions before they are committed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from stream_apple.core.learner.merging.mergeable import Mergeable
-from stream_apple.stream.log.ports import Broker, Committed
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound, Standing
-from stream_apple.stream.positions.lineage import Lineage, Provenance
+from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.snapshots.merge_messages import RosterEntry
 
 ENDS_S = 1.0
@@ -23,16 +24,13 @@ class LocalPartitions(Protocol):
     @property
     def commits(self) -> Mapping[int, Committed]:
         """Return by partition what this worker has committed since the partition was assigned, if it has."""
-        ...
 
     @property
     def lent(self) -> Mapping[int, Standing]:
         """Return where partitions stand whose contributions are in this worker's memory, and not committed yet."""
-        ...
 
     def model(self, entry: RosterEntry) -> Mergeable | None:
         """Return the partition's model, if it is in this worker and still at this contribution; else None."""
-        ...
 
 
 class CommittedStandings:
@@ -41,17 +39,15 @@ class CommittedStandings:
     partitions  how many there are; 0 before the broker has been asked
     """
 
-    def __init__(
-        self, broker: Broker, provenance: Provenance, local: LocalPartitions, now: Callable[[], float]
-    ) -> None:
-        self._broker = broker
-        self._provenance = provenance
+    def __init__(self, context: MergingContext, local: LocalPartitions) -> None:
+        self._broker = context.broker
+        self._provenance = context.provenance
         self._local = local
         self._committed: dict[int, Committed] = {}
         self._lineages: dict[int, Lineage] = {}
         self._standings: dict[int, Standing] = {}
-        self._now = now
-        self._next_ends = now()
+        self._now = context.now
+        self._next_ends = context.now()
         self._turn = 0
         self.partitions = 0
 
@@ -67,7 +63,7 @@ class CommittedStandings:
         for _ in range(min(_ENDS, self.partitions)):
             number = self._turn = (self._turn + 1) % self.partitions
             end = self._broker.log_range(self._provenance.topics.examples, number).high
-            self._standings[number] = self._standings.get(number, Standing())._replace(end=end)
+            self._standings[number] = self._standing(number)._replace(end=end)
 
     def look(self) -> list[Standing]:
         """Return where each partition stands, in their order."""
@@ -106,7 +102,7 @@ class CommittedStandings:
             return
         metadata = self._provenance.read_metadata(number, committed)
         boundary = None if metadata.merge is None else metadata.merge.boundary
-        end = self._standings.get(number, Standing()).end
+        end = self._standing(number).end
         self._standings[number] = Standing(committed.offset, end, boundary, metadata.snapshot)
         self._lineages[number] = metadata.lineage
         self._committed[number] = committed

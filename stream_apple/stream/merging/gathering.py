@@ -5,16 +5,16 @@ What is read stays compressed: each message is decoded once, for the digest, and
 The contribution of a partition of this worker is in memory: its model, which stands still.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel, mergeable_of, readable_of
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.log.ports import Broker, Reader
+from stream_apple.stream.log.ports import Reader
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound
-from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
-from stream_apple.stream.positions.lineage import Lineage, Provenance, SnapshotPointer
+from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
 from stream_apple.stream.snapshots.compressed_table import CompressedTable
 from stream_apple.stream.snapshots.merge_messages import RosterEntry
 from stream_apple.stream.snapshots.reader import SnapshotReader
@@ -63,23 +63,20 @@ class Gathering:
 
     def __init__(
         self,
-        broker: Broker,
-        provenance: Provenance,
-        new_model: ModelFactory,
+        context: MergingContext,
         closed: ClosedRound,
         lineages: Mapping[int, Lineage],
         local: Callable[[RosterEntry], Mergeable | None],
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.closed = closed
-        self.began = now()
+        self.began = context.now()
         self.bytes = 0
-        self._broker = broker
-        self._provenance = provenance
-        self._new_model = new_model
+        self._broker = context.broker
+        self._provenance = context.provenance
+        self._new_model = context.new_model
         self._lineages = lineages
         self._local = local
-        self._now = now
+        self._now = context.now
         self._found: dict[int, ReadableModel] = {}
         self._logs: dict[int, Reader] = {}
         self._current: _Reading | None = None

@@ -8,24 +8,20 @@ worker that has lost partition 0 can't commit a merge, and the next owner knows 
 """
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import structlog
 
 from stream_apple.core.learner.merging.merge import Parents, merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel
-from stream_apple.core.learner.options import Options
-from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.merging.committed_standings import CommittedStandings, LocalPartitions
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog
+from stream_apple.stream.merging.merging_context import MergeSummary, MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds
-from stream_apple.stream.model.partition_model import ModelFactory
-from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.stream.snapshots.merge_messages import MergeManifest, encode_merge, merge_key
@@ -40,32 +36,6 @@ _log = structlog.get_logger()
 
 Message = tuple[bytes, bytes]
 """Key and value."""
-
-
-class MergeSummary(NamedTuple):
-    """Describes a merge for metrics and the log.
-
-    roster        the partitions in it
-    excluded      each partition that is not in it -> why, an `ExclusionReason`
-    seconds       from the round's closing to the commit
-    lost_parents  nominees without enough votes, and parents that found no slot
-    """
-
-    round: int
-    roster: tuple[int, ...]
-    excluded: Mapping[int, str]
-    seconds: float
-    read_bytes: int
-    written_bytes: int
-    lost_parents: int
-
-
-class MergeRecorder(Protocol):
-    """Counts merges that are committed."""
-
-    def merged(self, summary: MergeSummary) -> None:
-        """Note that a merge of the leader is committed."""
-        ...
 
 
 def pause_s(waited: float, least: float, most: float) -> float:
@@ -94,42 +64,31 @@ class _MadeMerge(NamedTuple):
 class Leader:
     """Merges the contributions of partitions, while partition 0 is this worker's and live.
 
-    options    of the models
-    new_model  makes a model that has learned nothing
-    run        has a learning thread make a call, and calls the second function with its result on the loop's thread
-    metrics    told of merges
-    newest     where the newest merged model is, by the committed note of partition 0; later merges change it
-    local      the partitions of the same worker
-    threads    how many merge at once
+    run     has a learning thread make a call, and calls the second function with its result on the loop's thread
+    newest  where the newest merged model is, by the committed note of partition 0; later merges change it
+    local   the partitions of the same worker
+
+    next_look  when the next look at the notes is due, if it is not busy; in seconds of the clock
     """
 
     def __init__(
         self,
-        broker: Broker,
-        provenance: Provenance,
-        options: Options,
-        new_model: ModelFactory,
+        context: MergingContext,
         run: Callable[[Callable[[], object], Callable[[object], None]], None],
-        metrics: MergeRecorder,
         newest: MergedPointer | None,
         local: LocalPartitions,
-        now: Callable[[], float] = time.monotonic,
-        threads: int = 1,
     ) -> None:
-        assert provenance.merging is not None
-        self._threads = threads
+        assert context.provenance.merging is not None
         self.newest = newest
-        self._local = local
-        self._broker = broker
-        self._provenance = provenance
-        self._new_model = new_model
+        self.next_look = context.now()
+        self._context = context
+        self._settings = context.provenance.merging
         self._run = run
-        self._metrics = metrics
-        self._now = now
-        self._standings = CommittedStandings(broker, provenance, local, now)
-        self._log = MergeLog(broker, provenance, options, now)
-        self._rounds = OpenRounds(provenance.merging.patience_s)
-        self._next_look = now()
+        self._local = local
+        self._now = context.now
+        self._standings = CommittedStandings(context, local)
+        self._log = MergeLog(context)
+        self._rounds = OpenRounds(self._settings.patience_s)
         self._work: Gathering | _PlannedMerge | _MadeMerge | None = None
         self._encoding: _MadeMerge | None = None
 
@@ -151,18 +110,13 @@ class Leader:
             self._log.read_on()
         elif isinstance(self._work, Gathering):
             self._gather(self._work)
-        elif self._work is None and self._now() >= self._next_look:
+        elif self._work is None and self._now() >= self.next_look:
             self._look(self._log.history)
 
     @property
     def busy(self) -> bool:
         """Whether the next step has something to do, and need not wait for others."""
         return self._log.history is None or self._work is not None
-
-    @property
-    def next_look(self) -> float:
-        """Return when the next look at the notes is due, if it is not busy; in seconds of the clock."""
-        return self._next_look
 
     def borrows(self, partition: int) -> bool:
         """Whether a thread reads this partition's model, so that the partition must not go on yet."""
@@ -172,39 +126,31 @@ class Leader:
 
     def look_soon(self) -> None:
         """Look at the notes of all partitions in the next step, as one of them has just changed."""
-        self._next_look = self._now()
+        self.next_look = self._now()
 
     def committed(self, pointer: MergedPointer) -> MergedModel:
         """Note that the merge that was ready is committed, with its pointer beside partition 0; return it so."""
-        outcome = self._work
-        assert isinstance(outcome, _MadeMerge)
+        made = self._work
+        assert isinstance(made, _MadeMerge)
         self._work = self._encoding = None
         self.newest = pointer
         self._log.wrote(pointer)
-        manifest, counts = outcome.manifest, outcome.manifest.counts
-        summary = MergeSummary(
-            manifest.round,
-            tuple(each.partition for each in manifest.roster),
-            {each.partition: each.reason for each in manifest.excluded},
-            self._now() - outcome.began,
-            outcome.read_bytes,
-            sum(len(value) for _, value in outcome.messages),
-            counts["parents_lost"] + counts["parents_evicted"],
-        )
-        self._metrics.merged(summary)
+        manifest, seconds = made.manifest, self._now() - made.began
+        written = sum(len(value) for _, value in made.messages)
+        self._context.recorder.merged(MergeSummary(manifest, seconds, made.read_bytes, written))
         _log.info(
             "round_merged",
-            round=summary.round,
-            roster=list(summary.roster),
-            excluded={str(number): reason for number, reason in summary.excluded.items()},
+            round=manifest.round,
+            roster=list(manifest.members),
+            excluded={str(number): reason for number, reason in manifest.left_out.items()},
             digest=manifest.digest,
-            bytes=summary.written_bytes,
-            seconds=round(summary.seconds, 3),
-            monomials=counts["kept"],
-            dropped=counts.get("models_dropped", 0),
-            lost_parents=summary.lost_parents,
+            bytes=written,
+            seconds=round(seconds, 3),
+            monomials=manifest.counts["kept"],
+            dropped=manifest.counts.get("models_dropped", 0),
+            lost_parents=manifest.lost_parents,
         )
-        return MergedModel(pointer, manifest, outcome.model)
+        return MergedModel(pointer, manifest, made.model)
 
     def close(self) -> None:
         """Drop all work, and close all readers that are open."""
@@ -228,13 +174,11 @@ class Leader:
             _log.info("round_opened", round=number, partitions=waiting, of=self._standings.partitions)
         now = self._now()
         waited = now - max(self._rounds.opened.values(), default=-math.inf)
-        self._next_look = now + pause_s(waited, LEAST_POLL_S, POLL_S)
+        self.next_look = now + pause_s(waited, LEAST_POLL_S, POLL_S)
         closed = self._rounds.closed(now)
         if closed is not None:
             lineages = self._standings.lineages(closed)
-            self._work = gathering = Gathering(
-                self._broker, self._provenance, self._new_model, closed, lineages, self._local.model, self._now
-            )
+            self._work = gathering = Gathering(self._context, closed, lineages, self._local.model)
             self._gather(gathering)
 
     def _gather(self, gathering: Gathering) -> None:
@@ -250,14 +194,9 @@ class Leader:
         if models is None:
             return
         assert self._log.history is not None
-        assert self._provenance.merging is not None
         gathering.close()
         self._work = merging = _PlannedMerge(
-            gathering.closed,
-            models,
-            self._provenance.merging.parents,
-            self._log.history,
-            self._threads,
+            gathering.closed, models, self._settings.parents, self._log.history, self._context.threads
         )
 
         def done(result: object) -> None:
@@ -282,7 +221,7 @@ class Leader:
                 assert isinstance(messages, list)
                 self._work = made._replace(messages=messages)
 
-        self._run(partial(made.encode, self._provenance.group), done)
+        self._run(partial(made.encode, self._context.provenance.group), done)
 
 
 class _PlannedMerge(NamedTuple):

@@ -4,18 +4,14 @@ The note with the committed offset of partition 0 says where the newest merged m
 where those of earlier rounds are. A partition that waits for a round has it asked for until there is an answer.
 """
 
-import time
-from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
 import structlog
 
 from stream_apple.core.learner.merging.mergeable import Mergeable
-from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError
-from stream_apple.stream.log.ports import Broker
-from stream_apple.stream.positions.lineage import Provenance
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.stream.snapshots.merge_messages import MergeDecoder, MergeManifest
@@ -26,13 +22,12 @@ _ITERATION_S = 0.05  # for reading in an iteration of the loop: other partitions
 _log = structlog.get_logger()
 
 
-class MergeLookup(Enum):
-    """Says what is known of a round's merged model."""
+class NoMerge(Enum):
+    """Says why there is no merged model of a round."""
 
     UNKNOWN = auto()  # whether the round has been merged is being found out, or the model is being read
     ABSENT = auto()  # the round has not been merged
     GONE = auto()  # the round has been merged, but the topic no longer has the model
-    MERGED = auto()  # the model has been read
 
 
 class MergedModel(NamedTuple):
@@ -43,29 +38,18 @@ class MergedModel(NamedTuple):
     model: Mergeable
 
 
-class MergeAnswer(NamedTuple):
-    """Holds the answer to `MergeLog.ask`; `merged` is None unless `found` is MERGED."""
-
-    found: MergeLookup
-    merged: MergedModel | None = None
-
-
 class MergeLog:
     """Reads the merges of a group, and knows where all of them are.
-
-    options  of the group's models
 
     newest   where the newest merged model is, as far as this worker was told
     history  all merges up to a newest one; None until a first manifest has been read
     """
 
-    def __init__(
-        self, broker: Broker, provenance: Provenance, options: Options, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._broker = broker
-        self._provenance = provenance
-        self._options = options
-        self._now = now
+    def __init__(self, context: MergingContext) -> None:
+        self._broker = context.broker
+        self._provenance = context.provenance
+        self._options = context.options
+        self._now = context.now
         self.newest: MergedPointer | None = None
         self.history: MergeHistory | None = None
         self._known_to: MergedPointer | None = None
@@ -107,26 +91,26 @@ class MergeLog:
         self.history = merged.manifest.history.add(merged.pointer)
         self._read = merged
 
-    def ask(self, number: int) -> MergeAnswer:
-        """Return what is known of this round's merged model; ask again while that is UNKNOWN.
+    def ask(self, number: int) -> MergedModel | NoMerge:
+        """Return this round's merged model, or why there is none; ask again while that is UNKNOWN.
 
         A model that has been read stays in memory until that of another round is asked for.
         """
         if self._read is not None and self._read.manifest.round == number:
-            return MergeAnswer(MergeLookup.MERGED, self._read)
+            return self._read
         if self.history is None:
-            return MergeAnswer(MergeLookup.UNKNOWN)
+            return NoMerge.UNKNOWN
         if number in self._gone or self.history.gone(number):
-            return MergeAnswer(MergeLookup.GONE)
+            return NoMerge.GONE
         pointer = self.history.find(number)
         if pointer is not None:
             if self._model is None:
                 self._read = None
                 decoder = MergeDecoder(self._provenance.group, number, self._options)
                 self._model = MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
-            return MergeAnswer(MergeLookup.UNKNOWN)
+            return NoMerge.UNKNOWN
         # A round that an older history lacks may have been merged since.
-        return MergeAnswer(MergeLookup.ABSENT if self._knows_all else MergeLookup.UNKNOWN)
+        return NoMerge.ABSENT if self._knows_all else NoMerge.UNKNOWN
 
     def read_on(self) -> None:
         """Read for a moment; SnapshotError if a message is not one of the merged model."""

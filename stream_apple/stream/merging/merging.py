@@ -5,29 +5,26 @@ owner of partition 0 makes (`leader.py`). Nothing here commits: it tells the loo
 """
 
 import math
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TypeAlias
 
 import structlog
 
 from stream_apple.core.learner.merging.merge import MergeCounts
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
-from stream_apple.core.learner.options import Options
 from stream_apple.stream.learning.scheduler import LearningScheduler
-from stream_apple.stream.log.ports import Broker, Committed
+from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
-from stream_apple.stream.merging.boundary_recorder import BoundaryRecorder
 from stream_apple.stream.merging.followers import Adopted, Follower
 from stream_apple.stream.merging.leader import Leader, Message, pause_s
-from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, MergeLookup
+from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import Standing
 from stream_apple.stream.model.model_image import ModelImage
-from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
-from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
+from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
 from stream_apple.stream.snapshots.codec import Snapshot
 from stream_apple.stream.snapshots.merge_messages import RosterEntry, round_of
@@ -42,78 +39,58 @@ DEFER_S = 2.0
 _log = structlog.get_logger()
 
 
-class MergingContext(NamedTuple):
-    """Holds what merging needs of a worker.
+class Merging:
+    """What a loop has done at the ends of rounds, and calls as partitions are assigned, stop and leave.
 
-    options    of its models
-    new_model  makes a model that has learned nothing
-    recorder   is told what happens
-    threads    how many merge at once
+    This class merges nothing: each partition keeps a model of its own. `MergedPartitions` merges.
     """
-
-    broker: Broker
-    provenance: Provenance
-    options: Options
-    new_model: ModelFactory
-    recorder: BoundaryRecorder
-    now: Callable[[], float] = time.monotonic
-    threads: int = 1
-
-
-class Merging(Protocol):
-    """Merges partitions; the loop calls it as partitions are assigned, stop and leave."""
 
     @property
     def busy(self) -> bool:
         """Whether partitions wait for work that is done here, and not for records or for other workers."""
-        ...
+        return False
 
     @property
     def due_in_s(self) -> float:
         """Return for how many seconds there is nothing to do here, if it is not busy and nothing comes."""
-        ...
+        return math.inf
 
     @property
     def unsaved(self) -> Collection[Partition]:
         """Return the partitions that need a snapshot to be merged or to go on; the longest wait comes first."""
-        ...
+        return ()
 
     @property
     def unwritten(self) -> bool:
         """Whether the open transaction lacks what partitions have gone on with in it, so that no commit may be made."""
-        ...
+        return False
 
     def write(self) -> None:
         """Send the part of what is `unwritten` that threads and the broker have made possible so far."""
-        ...
 
     def iterate(self) -> bool:
         """Do a little of the work of merging; return whether a commit is due at once."""
-        ...
+        return False
 
     def stopped(self, partition: Partition, boundary: Boundary) -> None:
         """Take note that the partition's model has come to the end of a round."""
-        ...
+        raise AssertionError(f"partition {partition.number} stopped at {boundary}, though nothing is merged")
 
     def saving(self, partition: Partition, image: ModelImage) -> None:
         """Take note that this snapshot of the partition's model has been begun, in the open transaction."""
-        ...
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
         """Return what the next transaction must commit, when all snapshots in it are complete."""
-        ...
+        return {partition: new for partition in owned if (new := partition.progress()) is not None}
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
         """Take note that a transaction is committed, with these offsets and their notes."""
-        ...
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
         """Merge exactly these partitions from now on."""
-        ...
 
     def drop(self) -> None:
         """Forget all partitions: they are no longer owned, or their models no longer to be trusted."""
-        ...
 
 
 SaveReference: TypeAlias = Callable[[Partition, Snapshot], bool]
@@ -123,50 +100,8 @@ MergingFactory: TypeAlias = Callable[[Callable[[], None], LearningScheduler, Sav
 """(begin, learning, save) -> a `Merging`; `begin` opens a transaction unless one is open."""
 
 
-class _Unmerged:
-    """Merges nothing: each partition keeps a model of its own."""
-
-    unsaved: Collection[Partition] = ()
-    busy = False
-    due_in_s = math.inf
-    unwritten = False
-
-    def write(self) -> None:
-        pass
-
-    def iterate(self) -> bool:
-        return False
-
-    def stopped(self, partition: Partition, boundary: Boundary) -> None:
-        raise AssertionError(f"partition {partition.number} stopped at {boundary}, though nothing is merged")
-
-    def saving(self, partition: Partition, image: ModelImage) -> None:
-        pass
-
-    def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
-        return {partition: new for partition in owned if (new := partition.progress()) is not None}
-
-    def committed(self, progress: Mapping[Partition, Committed]) -> None:
-        pass
-
-    def assigned(self, partitions: Iterable[Partition]) -> None:
-        pass
-
-    def drop(self) -> None:
-        pass
-
-
-def no_merging(
-    begin: Callable[[], None],  # noqa: ARG001  a `MergingFactory`
-    learning: LearningScheduler,  # noqa: ARG001
-    save: SaveReference,  # noqa: ARG001
-) -> Merging:
-    """Return a `Merging` that merges nothing: each partition keeps a model of its own."""
-    return _Unmerged()
-
-
-class MergedPartitions:
-    """The partitions of one worker at the ends of rounds, and the leader, if it is in this worker; a `Merging`.
+class MergedPartitions(Merging):
+    """The partitions of one worker at the ends of rounds, and the leader, if it is in this worker.
 
     begin     opens a transaction unless one is open
     learning  has threads work on models
@@ -188,7 +123,7 @@ class MergedPartitions:
         # A partition that has waited for half of what is allowed must write its contribution, so that it can be merged
         # by another leader, if partition 0 moves, before it goes on alone.
         self._defer_s = min(DEFER_S, self._settings.max_hold_s / 2)
-        self._log = MergeLog(context.broker, context.provenance, context.options, context.now)
+        self._log = MergeLog(context)
         self._followers: dict[int, Follower] = {}
         self._leader: Leader | None = None
         self._written: MergedPointer | None = None
@@ -352,11 +287,11 @@ class MergedPartitions:
             answer = self._log.ask(number)
             mine = [follower for follower in waiting if follower.rounds.held and follower.boundary.round == number]
             for follower in mine:
-                if answer.merged is not None:
-                    self._take_if_written(follower, answer.merged)
-                elif answer.found is MergeLookup.GONE:
+                if isinstance(answer, MergedModel):
+                    self._take_if_written(follower, answer)
+                elif answer is NoMerge.GONE:
                     self._skip(follower, "the merged model is gone from the log")
-            if answer.found in (MergeLookup.UNKNOWN, MergeLookup.MERGED):
+            if answer not in (NoMerge.ABSENT, NoMerge.GONE):
                 return
 
     def _newest(self) -> MergedPointer | None:
@@ -533,17 +468,6 @@ class MergedPartitions:
         return MergedPointer(round_of(messages[0][0]), min(self._offsets), max(self._offsets))
 
     def _new_leader(self, first: Follower) -> Leader:
-        context = self._context
         merge = first.partition.plan.merge
-        return Leader(
-            context.broker,
-            context.provenance,
-            context.options,
-            context.new_model,
-            self._learning.run_aside,
-            context.recorder,
-            None if merge is None else merge.merged,
-            self,
-            context.now,
-            context.threads,
-        )
+        newest = None if merge is None else merge.merged
+        return Leader(self._context, self._learning.run_aside, newest, self)

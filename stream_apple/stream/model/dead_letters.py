@@ -18,7 +18,7 @@ from typing import NamedTuple
 from stream_apple.core.codec.message_size import largest_dead_letter, message_bytes
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.stream.log.ports import Header, Record
-from stream_apple.stream.positions.lineage import is_fingerprint
+from stream_apple.stream.positions.lineage import Origin, is_fingerprint
 
 PREFIX = "__stream_apple.errors."
 """The names of the headers that are added to a dead letter begin with this."""
@@ -142,6 +142,12 @@ def dead_letter_origin(record: Record) -> DeadLetterOrigin | None:
     if not (reason and topic and is_fingerprint(model)):
         return None
     return DeadLetterOrigin(reason, message, topic, partition, offset, model)
+
+
+def origin_of_dead_letter(record: Record) -> Origin | None:
+    """Return the origin of a dead letter, from its headers; None if it is none."""
+    told = dead_letter_origin(record)
+    return None if told is None else Origin(told.model, told.topic, told.partition, told.offset)
 
 
 def _text(value: str | bytes | None) -> str:

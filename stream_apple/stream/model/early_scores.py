@@ -233,11 +233,7 @@ class EarlyScores:
             self._pending = {key: row for key, row in self._pending.items() if key % (2 * stride) == 0}
 
     def _settle(
-        self,
-        decoded: Decoded,
-        asked: Mapping[int, int],
-        judged: Mapping[int, tuple[float, ...]],
-        scores: Scores,
+        self, decoded: Decoded, asked: Mapping[int, int], judged: Mapping[int, tuple[float, ...]], scores: Scores
     ) -> None:
         """Keep the scores of a portion that has been learned, and judge the early scores of its labelled rows."""
         for key, row in asked.items():

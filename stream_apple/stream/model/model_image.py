@@ -40,7 +40,7 @@ class ModelImage(NamedTuple):
     passed: bool = False
 
     def copy(self) -> "ModelImage":
-        """Return the same image in memory of its own."""
+        """Return the same image in memory of its own, which stays as it is while the model learns on."""
         sums = {name: array.copy() for name, array in self.sums.items()}
         return self._replace(
             table=copy_table(self.table),

@@ -133,6 +133,10 @@ Look = Callable[[Batch, int, int], None]
 class PartitionModel:
     """The whole state of one input partition, and the only code that changes it.
 
+    limits        of records; the bounds of outputs follow from them
+    clock         of the partition's event time
+    rejects       counts the latest records that could not be used
+    rounds        at whose ends the model stops to be merged; None if it never does
     lineage       says where the model begins and what it leaves out; a new model's `next_offset` is its start
     next_offset   the first offset that the model has not learned
     publish_from  records before this offset are learned and give no output: their outputs are committed already
@@ -153,14 +157,12 @@ class PartitionModel:
         self.learner = Learner(settings.options)
         self.ended = Ended()
         self.attachments: Mapping[str, NDArray[np.generic]] = {}
+        self.limits = settings.limits
+        self.clock = EpochClock(settings.epoch_length_ms, settings.max_ahead_ms)
+        self.rejects = RejectCounter(settings.reject_limits)
+        self.rounds = Rounds(settings.merge_every) if settings.merge_every else None
         self._triage = Triage(
-            f"{topic}-{partition}",
-            decoder,
-            settings.limits,
-            EpochClock(settings.epoch_length_ms, settings.max_ahead_ms),
-            settings.reject_limits,
-            Rounds(settings.merge_every) if settings.merge_every else None,
-            settings.predictions,
+            f"{topic}-{partition}", decoder, self.limits, self.clock, self.rejects, self.rounds, settings.predictions
         )
         self._predictions = settings.predictions
         self._each_digest = settings.each_digest
@@ -169,29 +171,9 @@ class PartitionModel:
         self._start = settings.start
 
     @property
-    def limits(self) -> Limits:
-        """Return the limits of records; the bounds of outputs follow from them."""
-        return self._triage.limits
-
-    @property
-    def rounds(self) -> Rounds | None:
-        """Return the rounds at whose ends the model stops to be merged; None if it never does."""
-        return self._triage.rounds
-
-    @property
     def held(self) -> Boundary | None:
         """Return the boundary at which the model waits to be merged, and learns nothing; None if it does not wait."""
-        return None if self._triage.rounds is None else self._triage.rounds.held
-
-    @property
-    def clock(self) -> EpochClock:
-        """Return the clock of the partition's event time."""
-        return self._triage.clock
-
-    @property
-    def rejects(self) -> RejectCounter:
-        """Return the count of the latest records that could not be used."""
-        return self._triage.rejects
+        return None if self.rounds is None else self.rounds.held
 
     @property
     def sums(self) -> dict[str, NDArray[np.generic]]:
@@ -272,10 +254,6 @@ class PartitionModel:
             self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, observed, passed
         )
 
-    def copied_image(self) -> ModelImage:
-        """Return the model's present state in memory of its own, which stays as it is while the model learns on."""
-        return self.image().copy()
-
     def digest(self) -> str:
         """Return 32 hex digits over every bit that later outputs depend on."""
         return self.image().digest(self.learner.digest())
@@ -342,9 +320,7 @@ class PartitionModel:
         if self.rounds is not None and self.rounds.passed and len(triaged.epochs):
             # The earlier epoch ended at the boundary that the model has just passed.
             epoch, self.rounds.passed = int(triaged.epochs[0]), False
-        every = self.learner.options.classes if self._predictions.probabilities == "all" else 0
-        early = self.learner.options.mixed and self.early.wanted(triaged.decoded.batch.labels)
-        scores = Scores.empty(len(triaged.epochs), every, early=early)
+        scores = self._room_for_scores(triaged)
         predictions: list[bytes] = []
         ends: list[EpochEnd] = []
         runs = list(triaged.runs())
@@ -359,10 +335,7 @@ class PartitionModel:
                 ends.append(self._end_epoch(epoch, offset, digested=digested))
                 lap(Step.GROW)
             epoch = int(triaged.epochs[start])
-            for begin, end, known in self.early.portions(triaged.decoded, start, stop, scores):
-                if look is not None:
-                    look(triaged.decoded.batch, begin, end)
-                self._learn(triaged, begin, end, scores, known)
+            self._learn(triaged, start, stop, scores, look)
             lap(Step.LEARN)
             first = max(start, triaged.published)
             if first < stop:
@@ -376,20 +349,38 @@ class PartitionModel:
         if triaged.behind is not None and self.rounds is not None:
             ends.append(self._end_epoch(epoch, triaged.behind))
             boundary = self.rounds.stop(epoch, self.next_offset)
-        labelled = int(np.count_nonzero(~np.isnan(triaged.decoded.batch.labels[triaged.published :])))
+        return self._result(triaged, predictions, ends, budget.seconds, boundary)
+
+    def _room_for_scores(self, triaged: Triaged) -> Scores:
+        """Return memory for the scores of these examples: those of all classes, and early ones, if they are wanted."""
+        options = self.learner.options
+        every = options.classes if self._predictions.probabilities == "all" else 0
+        early = options.mixed and self.early.wanted(triaged.decoded.batch.labels)
+        return Scores.empty(len(triaged.epochs), every, early=early)
+
+    def _result(
+        self,
+        triaged: Triaged,
+        predictions: list[bytes],
+        ends: list[EpochEnd],
+        seconds: Mapping[Step, float],
+        boundary: Boundary | None,
+    ) -> BatchResult:
+        first, decoded = triaged.published, triaged.decoded
+        labelled = int(np.count_nonzero(~np.isnan(decoded.batch.labels[first:])))
         return BatchResult(
             predictions,
-            triaged.records[triaged.published :],
-            triaged.timestamps[triaged.published :].tolist(),
+            triaged.records[first:],
+            triaged.timestamps[first:].tolist(),
             triaged.rejects,
             ends,
             learned=labelled,
             unlabelled=len(predictions) - labelled,
             replayed=triaged.replayed,
             next_offset=self.next_offset,
-            seconds=budget.seconds,
+            seconds=seconds,
             boundary=boundary,
-            left_out=0 if (left := triaged.decoded.left_out) is None else int(left[triaged.published :].sum()),
+            left_out=0 if decoded.left_out is None else int(decoded.left_out[first:].sum()),
         )
 
     def _encode(self, triaged: Triaged, start: int, stop: int, scores: Scores, epoch: int) -> list[bytes]:
@@ -423,12 +414,17 @@ class PartitionModel:
         self.ended = Ended(epoch, self.learner.digest() if digested else "")
         return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
 
-    def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
-        try:
-            self.learner.learn(triaged.decoded.batch, start, stop, scores, early)
-        except ModelError as error:
-            place = f"{self.topic}-{self.partition}@{triaged.offsets[error.row]}"
-            raise ModelError(f"{place}: {error}", error.row) from error
+    def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores, look: Look | None) -> None:
+        """Score and learn the rows of a run."""
+        batch = triaged.decoded.batch
+        for first, end, early in self.early.portions(triaged.decoded, start, stop, scores):
+            if look is not None:
+                look(batch, first, end)
+            try:
+                self.learner.learn(batch, first, end, scores, early)
+            except ModelError as error:
+                place = f"{self.topic}-{self.partition}@{triaged.offsets[error.row]}"
+                raise ModelError(f"{place}: {error}", error.row) from error
 
 
 ModelFactory = Callable[[int, Lineage], PartitionModel]

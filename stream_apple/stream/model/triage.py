@@ -24,7 +24,7 @@ from stream_apple.errors import TooManyRejectsError
 from stream_apple.stream.log.columns import keys_of, offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
-from stream_apple.stream.model.reject_counter import RejectCounter, RejectLimits
+from stream_apple.stream.model.reject_counter import RejectCounter
 from stream_apple.stream.model.rounds import Rounds
 
 _NO_TIMESTAMP = 0  # the type of a missing timestamp, as in confluent_kafka
@@ -77,7 +77,7 @@ class _Plan(NamedTuple):
 
 
 class Triage:
-    """Sorts the records of one partition, in order; `clock` and `rejects` are state of the model.
+    """Sorts the records of one partition, in order; it moves the model's `clock`, and counts in `rejects`.
 
     It takes three steps: it decodes the records; it has the clock plan, without moving, up to a boundary, as the clock
     must not know of records behind that; and it carries the plan out.
@@ -93,17 +93,17 @@ class Triage:
         decoder: Decoder,
         limits: Limits,
         clock: EpochClock,
-        reject_limits: RejectLimits,
+        rejects: RejectCounter,
         rounds: Rounds | None = None,
         predictions: PredictionFormat = MSGPACK,
     ) -> None:
-        self.clock = clock
-        self.rejects = RejectCounter(reject_limits)
         self._place = place
         self._decoder = decoder
-        self.limits = limits
+        self._limits = limits
+        self._clock = clock
+        self._rejects = rejects
+        self._rounds = rounds
         self._most_key_and_id = predictions.largest_key_and_id(limits.max_record_bytes, limits.classes)
-        self.rounds = rounds
 
     def sort(self, records: Sequence[Record], next_offset: int, publish_from: int) -> Triaged:
         """Sort the next records of the partition, from `next_offset` on.
@@ -118,12 +118,12 @@ class Triage:
     def _plan(self, records: Sequence[Record], decoded: Decoded) -> "_Plan":
         """Return what becomes of the records, up to a boundary; that changes nothing."""
         timestamps = _times(decoded, records)
-        clock = self.clock.plan(timestamps)
+        clock = self._clock.plan(timestamps)
         first = self._first_behind(clock)
         if first is None:
             return _Plan(records, decoded, timestamps, clock)
         row = int(decoded.rows[first])
-        before = self.clock.plan(timestamps[:first])
+        before = self._clock.plan(timestamps[:first])
         return _Plan(records[:row], decoded.before(row), timestamps[:first], before, records[row].offset())
 
     def _apply(self, plan: "_Plan", publish_from: int) -> Triaged:
@@ -135,7 +135,7 @@ class Triage:
         rejects = sorted(
             [*self._undecodable(decoded, records, replayed), *refused], key=lambda reject: reject.record.offset()
         )
-        self.clock.move(plan.clock)
+        self._clock.move(plan.clock)
         timely = epochs != NO_EPOCH
         rejected = decoded.reasons != Reason.OK
         rejected[decoded.rows[~timely]] = True
@@ -151,7 +151,7 @@ class Triage:
 
     def is_behind(self, record: Record) -> bool:
         """Whether the record, if it comes next, is an example behind a boundary; that changes nothing."""
-        if self.rounds is None:
+        if self._rounds is None:
             return False
         return self._plan([record], self._decoded([record])).behind is not None
 
@@ -165,10 +165,10 @@ class Triage:
 
     def _first_behind(self, plan: ClockPlan) -> int | None:
         """Return the first row that is behind a boundary; None if none is."""
-        if self.rounds is None:
+        if self._rounds is None:
             return None
         accepted = np.flatnonzero(plan.epochs != NO_EPOCH)
-        first = self.rounds.first_behind(self.clock.epoch, plan.epochs[accepted])
+        first = self._rounds.first_behind(self._clock.epoch, plan.epochs[accepted])
         return int(accepted[first]) if first < len(accepted) else None
 
     def _check_order(self, offsets: NDArray[np.int64], next_offset: int) -> None:
@@ -182,7 +182,7 @@ class Triage:
     def _answerable(self, decoded: Decoded, records: Sequence[Record]) -> Decoded:
         """Leave out the rows whose predictions could be too large for their topic, before any state depends on them."""
         keys, most = keys_of(records), self._most_key_and_id
-        if max(map(len, filter(None, keys)), default=0) + self.limits.max_record_bytes <= most:
+        if max(map(len, filter(None, keys)), default=0) + self._limits.max_record_bytes <= most:
             return decoded
         rows, ids = decoded.rows, decoded.ids
         sizes = np.fromiter((len(keys[row] or b"") for row in rows.tolist()), np.int64, len(rows))
@@ -199,17 +199,17 @@ class Triage:
 
     def _explain(self, record: Record, reason: Reason, place: int) -> str:
         value = record.value()
-        if reason is Reason.RECORD_TOO_LARGE and len(value or b"") <= self.limits.max_record_bytes:
+        if reason is Reason.RECORD_TOO_LARGE and len(value or b"") <= self._limits.max_record_bytes:
             return (
                 f"expected a key and an id of at most {self._most_key_and_id} bytes "
                 f"together, found a key of {len(record.key() or b'')} and a value of {len(value or b'')}"
             )
-        return explain(reason, place, value, self.limits)
+        return explain(reason, place, value, self._limits)
 
     def _untimely(self, plan: "_Plan") -> Iterator[Reject]:
         """Yield a reject for each row whose timestamp the clock refuses; call it before the clock moves."""
         records, decoded, timestamps = plan.records, plan.decoded, plan.timestamps
-        clock = self.clock.copy()
+        clock = self._clock.copy()
         told = 0
         for row in np.flatnonzero(plan.clock.epochs == NO_EPOCH).tolist():
             clock.advance(timestamps[told:row])  # the copy moves on, to the watermark that this row was compared with
@@ -232,7 +232,7 @@ class Triage:
     def _count(
         self, rejected: NDArray[np.bool_], offsets: NDArray[np.int64], judged_from: int, rejects: list[Reject]
     ) -> None:
-        excess = self.rejects.observe(rejected, judged_from)
+        excess = self._rejects.observe(rejected, judged_from)
         if excess is not None:
             number, explanation = excess
             offset = int(offsets[number])

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
@@ -34,6 +34,7 @@ from stream_apple.untrusted import (
     digest_of,
     from_json,
     in_short,
+    is_offset,
 )
 
 FORMAT = 1
@@ -345,6 +346,10 @@ class Origin(NamedTuple):
     example: int
 
 
+Identify = Callable[[Record], Origin | None]
+"""(message of an output topic) -> its origin; None if readers can't use it."""
+
+
 def origin_of_prediction(record: Record) -> Origin | None:
     """Return the origin in a prediction's value; None if the record is no prediction."""
     try:
@@ -352,8 +357,6 @@ def origin_of_prediction(record: Record) -> Origin | None:
         model, topic, partition, offset = (told[name] for name in ("model", "topic", "partition", "offset"))
     except (ValueError, KeyError):
         return None
-    if not (isinstance(partition, int) and isinstance(offset, int) and isinstance(topic, str)):
+    if not (isinstance(topic, str) and is_offset(partition) and is_offset(offset) and is_fingerprint(model)):
         return None
-    if isinstance(partition, bool) or isinstance(offset, bool) or partition < 0 or offset < 0:
-        return None
-    return Origin(model, topic, partition, offset) if is_fingerprint(model) else None
+    return Origin(model, topic, partition, offset)

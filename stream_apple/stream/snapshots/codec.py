@@ -172,9 +172,7 @@ class SnapshotEncoder:
 
 
 def _sealed(version: int, lineage: str, at: int, index: int, of: int, data: bytes) -> bytes:
-    return bytes(
-        msgpack.packb({"v": version, "model": lineage, "at": at, "index": index, "of": of, "data": data}),
-    )
+    return bytes(msgpack.packb({"v": version, "model": lineage, "at": at, "index": index, "of": of, "data": data}))
 
 
 def _manifest(model: PartitionModel, image: ModelImage, digest: str) -> Manifest:

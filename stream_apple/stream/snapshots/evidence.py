@@ -20,10 +20,10 @@ import structlog
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.log.log_scan import LogScan
-from stream_apple.stream.log.ports import Broker, Record
-from stream_apple.stream.model.dead_letters import dead_letter_origin
+from stream_apple.stream.log.ports import Broker, Readers, Record
+from stream_apple.stream.model.dead_letters import origin_of_dead_letter
 from stream_apple.stream.partitions.partition import Partition
-from stream_apple.stream.positions.lineage import Lineage, Provenance, origin_of_prediction
+from stream_apple.stream.positions.lineage import Identify, Lineage, Provenance, origin_of_prediction
 
 TAIL = 1_000
 """How many offsets at the end of an output log are read. If no message there is of the model, ten times as many are
@@ -53,7 +53,7 @@ def examine(
     as the module's docstring says; BrokerError if a log gives nothing more.
     """
     plan, number, topics = partition.plan, partition.number, provenance.topics
-    told = _predictions_of(provenance, number, plan.lineage)
+    told = _answered_by(origin_of_prediction, provenance, number, plan.lineage)
     last = yield from _last_answer(broker, topics.predictions, number, told, now)
     if plan.first:
         if last >= plan.publish_from:
@@ -63,7 +63,7 @@ def examine(
                 f"group's offsets are lost, or another group with these settings writes there. To answer all records "
                 f"again, use a new worker.group, and another topics.predictions and topics.dead_letters"
             )
-        yield from _find_no_snapshot(broker, provenance, number, now)
+        yield from find_no_snapshot(broker, provenance, number, now)
     elif last >= plan.publish_from:
         log = broker.log_range(topics.examples, number)
         if last >= log.high:
@@ -73,15 +73,12 @@ def examine(
                 f"topic was made anew. Use a new worker.group and another topics.predictions to begin a new model"
             )
         # Dead letters of the same transaction may answer records after the last predicted one.
-        told = _letters_of(provenance, number, plan.lineage)
+        told = _answered_by(origin_of_dead_letter, provenance, number, plan.lineage)
         folded = number % broker.partition_count(topics.dead_letters)
         refused = yield from _last_answer(broker, topics.dead_letters, folded, told, now)
         partition.model.publish_from = max(last, min(refused, log.high - 1)) + 1
         _log.warning(
-            "offset_behind_answers",
-            partition=number,
-            offset=plan.publish_from,
-            answered=partition.model.publish_from,
+            "offset_behind_answers", partition=number, offset=plan.publish_from, answered=partition.model.publish_from
         )
 
 
@@ -107,26 +104,23 @@ def _last_answer(
     return last
 
 
-def _find_no_snapshot(broker: Broker, provenance: Provenance, number: int, now: Callable[[], float]) -> Generator[None]:
+def find_no_snapshot(
+    logs: Readers, provenance: Provenance, number: int, now: Callable[[], float] = time.monotonic
+) -> Generator[None]:
     """Raise ConfigurationError if the models topic has a snapshot of the partition, which has no committed offset."""
-    topic = provenance.topics.models
-    low, high = broker.log_range(topic, number)
+    topic, key = provenance.topics.models, provenance.snapshot_key(number)
+    low, high = logs.log_range(topic, number)
     if low == high:
         return
-    with closing(LogScan(broker, topic, number, range(low, high), _FEW_LARGE, now=now)) as scan:
+    with closing(LogScan(logs, topic, number, range(low, high), _FEW_LARGE, now=now)) as scan:
         while not scan.done:
             for record in scan.read():
-                if is_of_snapshot(provenance, number, record):
-                    raise lost_offset(provenance, number, record)
+                if record.value() is not None and (record.key() or b"").startswith(key):
+                    raise _lost_offset(provenance, number, record)
             yield
 
 
-def is_of_snapshot(provenance: Provenance, number: int, record: Record) -> bool:
-    """Whether a message of the models topic is part of a snapshot of the partition."""
-    return record.value() is not None and (record.key() or b"").startswith(provenance.snapshot_key(number))
-
-
-def lost_offset(provenance: Provenance, number: int, record: Record) -> ConfigurationError:
+def _lost_offset(provenance: Provenance, number: int, record: Record) -> ConfigurationError:
     """Return the error for a group that has no offset of a partition but a snapshot, of which `record` is a message."""
     topics, group = provenance.topics, provenance.group
     return ConfigurationError(
@@ -138,23 +132,13 @@ def lost_offset(provenance: Provenance, number: int, record: Record) -> Configur
     )
 
 
-def _predictions_of(provenance: Provenance, number: int, lineage: Lineage) -> Answered:
-    topic, models = provenance.topics.examples, provenance.fingerprints(number, lineage)
-
-    def answered(record: Record) -> int:
-        told = origin_of_prediction(record)
-        ours = told is not None and (told.topic, told.partition) == (topic, number) and told.model in models
-        return told.example if told is not None and ours else -1
-
-    return answered
-
-
-def _letters_of(provenance: Provenance, number: int, lineage: Lineage) -> Answered:
+def _answered_by(identify: Identify, provenance: Provenance, number: int, lineage: Lineage) -> Answered:
     place, models = (provenance.topics.examples, number), provenance.fingerprints(number, lineage)
 
     def answered(record: Record) -> int:
-        told = dead_letter_origin(record)
-        ours = told is not None and (told.topic, told.partition) == place and told.model in models
-        return told.offset if told is not None and ours else -1
+        origin = identify(record)
+        if origin is None or origin.model not in models or (origin.topic, origin.partition) != place:
+            return -1
+        return origin.example
 
     return answered

@@ -105,6 +105,21 @@ class MergeManifest(NamedTuple):
     counts: Mapping[str, int]
     history: MergeHistory
 
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Return the partitions that are in the merge."""
+        return tuple(each.partition for each in self.roster)
+
+    @property
+    def left_out(self) -> dict[int, str]:
+        """Return each partition that is not in it, and why."""
+        return {each.partition: each.reason for each in self.excluded}
+
+    @property
+    def lost_parents(self) -> int:
+        """Return how many nominees had not enough votes, and how many parents found no slot, together."""
+        return self.counts["parents_lost"] + self.counts["parents_evicted"]
+
     def includes(self, partition: int, at: int) -> bool:
         """Whether the partition's model at this offset is in the merge."""
         return any((each.partition, each.at) == (partition, at) for each in self.roster)

@@ -10,8 +10,6 @@ class SnapshotRecorder(Protocol):
 
     def saved(self, partition: Partition, size: int, seconds: float) -> None:
         """Note that a snapshot of `size` bytes is written, which took `seconds`."""
-        ...
 
     def restored(self, seconds: float) -> None:
         """Note that a snapshot has been restored, which took `seconds`."""
-        ...

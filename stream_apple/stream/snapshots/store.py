@@ -31,19 +31,15 @@ class Logs(Readers, Protocol):
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic has; ConfigurationError if it does not exist."""
-        ...
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets in the examples topic, without waiting for open transactions."""
-        ...
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the committed offsets, once transactions that are being decided have been."""
-        ...
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Return the offsets in the log; `high` is its very end, with records that are not decided yet."""
-        ...
 
 
 def check_stored(logs: Logs, provenance: Provenance, number: int, pointer: SnapshotPointer) -> None:

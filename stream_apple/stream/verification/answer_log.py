@@ -10,21 +10,10 @@ from typing import NamedTuple
 
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Record
-from stream_apple.stream.model.dead_letters import dead_letter_origin
-from stream_apple.stream.positions.lineage import Origin
+from stream_apple.stream.positions.lineage import Identify, Origin
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 
 _MOST_UNDECIDED = 100_000  # answers from the first committed offset on: of an open transaction, unless they are faults
-
-
-def origin_of_dead_letter(record: Record) -> Origin | None:
-    """Return the origin of a dead letter, from its headers; None if it is none."""
-    told = dead_letter_origin(record)
-    return None if told is None else Origin(told.model, told.topic, told.partition, told.offset)
-
-
-Identify = Callable[[Record], Origin | None]
-"""(message) -> its origin; None if readers can't use it."""
 
 
 class Subject(NamedTuple):

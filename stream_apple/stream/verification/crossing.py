@@ -13,8 +13,8 @@ from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
-from stream_apple.stream.verification.merges_log import FoundAdoption, MergesLog
 from stream_apple.stream.verification.partition_report import Boundaries
+from stream_apple.stream.verification.recorded_merges import FoundAdoption, RecordedMerges
 
 
 class Crossing:
@@ -28,7 +28,7 @@ class Crossing:
 
     def __init__(
         self,
-        merges: MergesLog,
+        merges: RecordedMerges,
         provenance: Provenance,
         number: int,
         metadata: OffsetMetadata,

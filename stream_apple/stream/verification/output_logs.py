@@ -8,16 +8,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 
 from stream_apple.stream.log.log_scan import LogScan
-from stream_apple.stream.log.ports import Committed, Record
-from stream_apple.stream.positions.lineage import Origin, Topics, origin_of_prediction
+from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.model.dead_letters import origin_of_dead_letter
+from stream_apple.stream.positions.lineage import Identify, Topics, origin_of_prediction
 from stream_apple.stream.snapshots.store import FEW_LARGE, Logs
-from stream_apple.stream.verification.answer_log import (
-    AnswerLog,
-    OutputPartition,
-    Reach,
-    Subject,
-    origin_of_dead_letter,
-)
+from stream_apple.stream.verification.answer_log import AnswerLog, OutputPartition, Reach, Subject
 from stream_apple.stream.verification.faults import Faults
 
 
@@ -64,11 +59,7 @@ class OutputLogs:
         return logs
 
     def _output(
-        self,
-        topic: str,
-        partition: int,
-        identify: Callable[[Record], Origin | None],
-        home: Callable[[int], int | None],
+        self, topic: str, partition: int, identify: Identify, home: Callable[[int], int | None]
     ) -> OutputPartition:
         log, place = self._logs.log_range(topic, partition), (topic, partition)
         first_look = place not in self._looked_at

@@ -10,8 +10,8 @@ from stream_apple.core.learner.merging.merge import Parents, merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
-from stream_apple.stream.verification.merges_log import FoundMerge, MergesLog
 from stream_apple.stream.verification.partition_report import MadeAgain, Report
+from stream_apple.stream.verification.recorded_merges import FoundMerge, RecordedMerges
 
 Relearning = Generator[PartitionModel, None, Report]
 """Yields the model each time that it stands at a boundary, and returns the report."""
@@ -57,7 +57,7 @@ class Lane:
             self._model, self._report = None, end.value
 
 
-def make_again(merges: MergesLog, lanes: Mapping[int, Lane], parents: Parents, faults: Faults) -> MadeAgain:
+def make_again(merges: RecordedMerges, lanes: Mapping[int, Lane], parents: Parents, faults: Faults) -> MadeAgain:
     """Make each merged model again, and learn the rest of all partitions; another digest is a fault."""
     matched = unknown = 0
     found = list(merges.merges)
@@ -70,7 +70,7 @@ def make_again(merges: MergesLog, lanes: Mapping[int, Lane], parents: Parents, f
         digest = merge(models, parents=parents).model.digest()
         matched += digest == manifest.digest
         if digest != manifest.digest:
-            who = ", ".join(str(entry.partition) for entry in manifest.roster)
+            who = ", ".join(map(str, manifest.members))
             text = (
                 f"round {pointer.round}: expected the merged model with digest {digest}, made again of partitions "
                 f"{who}, found {manifest.digest}"

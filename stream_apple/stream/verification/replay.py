@@ -12,9 +12,9 @@ from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.snapshots.store import Logs, SnapshotStore, StoredModel
 from stream_apple.stream.verification.crossing import Crossing
 from stream_apple.stream.verification.faults import Faults
-from stream_apple.stream.verification.merges_log import MergesLog
 from stream_apple.stream.verification.output_check import Answer, Answers
 from stream_apple.stream.verification.partition_report import Unproved
+from stream_apple.stream.verification.recorded_merges import RecordedMerges
 
 
 class _Event(NamedTuple):
@@ -221,7 +221,7 @@ class Sources:
         self.provenance = provenance
         self.new_model = new_model
         self.fetch_records = fetch_records
-        self.merges = None if provenance.merging is None else MergesLog(logs, provenance)
+        self.merges = None if provenance.merging is None else RecordedMerges(logs, provenance)
         self._store = SnapshotStore(logs, provenance, new_model)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from stream_apple.adapters.kafka.client_properties import (
     SNAPSHOT_MESSAGE_BYTES,
     Identity,
     Properties,
-    check_properties,
+    checked_properties,
     producer_properties,
     property_faults,
     with_room,
@@ -95,7 +95,7 @@ class TestPropertiesTogether:
         """With name, bound, whose bound, and value."""
         assert property_faults(given, 500, LARGEST) == [f"kafka.{fault}"]
         with pytest.raises(ConfigurationError) as caught:
-            check_properties(given, 500, LARGEST)
+            checked_properties(given, 500, LARGEST)
         assert str(caught.value) == f"kafka.{fault}"
 
     @pytest.mark.parametrize(

@@ -36,6 +36,9 @@ class FakeLoop(MemberLoop):
         """Close."""
         self.told.append("close")
 
+    def iterated(self, partitions: object, learning_s: float = 0.0) -> None:
+        """Ignore an iteration."""
+
     def leave(self) -> None:
         """Answer probes for the last time."""
         self.told.append("leave")

@@ -3,7 +3,7 @@
 import math
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from simulation.cluster import MemoryCluster
@@ -19,8 +19,9 @@ from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.merging.leader import Leader, MergeSummary, pause_s
-from stream_apple.stream.merging.merge_log import MergeAnswer, MergeLog, MergeLookup
+from stream_apple.stream.merging.leader import Leader, pause_s
+from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
+from stream_apple.stream.merging.merging_context import MergeSummary, MergingContext
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.positions.merge_note import (
@@ -70,17 +71,13 @@ class World:
 
     def leads(self, newest: MergedPointer | None) -> Leader:
         """A new leader, which knows where the newest merged model is."""
-        return Leader(
-            self.broker,
-            self.provenance,
-            OPTIONS,
-            self.model,
-            lambda call, then: self.tasks.append((call, then)),
-            self,
-            newest,
-            NothingLocal(),
-            self.clock,
-        )
+        return Leader(self.context, lambda call, then: self.tasks.append((call, then)), newest, NothingLocal())
+
+    @property
+    def context(self) -> MergingContext:
+        """That of a worker whose metrics are told of merges alone."""
+        recorder: Any = self
+        return MergingContext(self.broker, self.provenance, OPTIONS, self.model, recorder, self.clock)
 
     def merged(self, summary: MergeSummary) -> None:
         """Count."""
@@ -139,16 +136,16 @@ class World:
 
     def follower(self, newest: MergedPointer | None) -> MergeLog:
         """One who reads, and has been told that."""
-        log = MergeLog(self.broker, self.provenance, OPTIONS, self.clock)
+        log = MergeLog(self.context)
         log.follow(newest)
         return log
 
-    def answer(self, log: MergeLog, number: int) -> MergeAnswer:
+    def answer(self, log: MergeLog, number: int) -> MergedModel | NoMerge:
         """What comes of asking long enough."""
         for _ in range(100):
             self.clock.now += 0.2
             answer = log.ask(number)
-            if answer.found is not MergeLookup.UNKNOWN:
+            if answer is not NoMerge.UNKNOWN:
                 return answer
             log.read_on()
         raise AssertionError("expected an answer")
@@ -169,15 +166,16 @@ class TestMerging:
             assert leader.newest == pointer
             expected = merge([models[number].learner for number in range(3)])
             answer = world.answer(world.follower(pointer), 3)
-            assert answer.merged is not None
-            assert answer.merged.model.digest() == expected.model.digest() == answer.merged.manifest.digest
-            manifest = answer.merged.manifest
+            assert isinstance(answer, MergedModel)
+            assert answer.model.digest() == expected.model.digest() == answer.manifest.digest
+            manifest = answer.manifest
             assert [(each.partition, each.at, each.digest) for each in manifest.roster] == [
                 (number, models[number].next_offset, models[number].digest()) for number in range(3)
             ]
             assert manifest.counts == expected.counts._asdict()
             (summary,) = world.summaries
-            assert (summary.round, summary.roster, summary.excluded) == (3, (0, 1, 2), {})
+            made = summary.manifest
+            assert (made.round, made.members, made.left_out) == (3, (0, 1, 2), {})
             assert summary.read_bytes > 0
             assert summary.written_bytes > 0
             world.works(leader)
@@ -189,8 +187,8 @@ class TestMerging:
         model = world.contributes(0, 0)
         world.works(world.leader)
         answer = world.answer(world.follower(world.commits(world.leader)), 0)
-        assert answer.merged is not None
-        assert answer.merged.model.table.slots.tobytes() == model.learner.table.slots.tobytes()
+        assert isinstance(answer, MergedModel)
+        assert answer.model.table.slots.tobytes() == model.learner.table.slots.tobytes()
 
     def test_many_rounds_and_leaders(self) -> None:
         """Each leader knows what those before it have merged, and merges nothing again; all are found later."""
@@ -211,11 +209,11 @@ class TestMerging:
         digests = set()
         for number in (4, 0, 2, 1):
             answer = world.answer(log, number)
-            assert answer.merged is not None
-            assert answer.merged.manifest.round == number
-            digests.add(answer.merged.manifest.digest)
+            assert isinstance(answer, MergedModel)
+            assert answer.manifest.round == number
+            digests.add(answer.manifest.digest)
         assert len(digests) == 4
-        assert world.answer(log, 3).found is MergeLookup.ABSENT
+        assert world.answer(log, 3) is NoMerge.ABSENT
 
     def test_a_displaced_contribution(self) -> None:
         """While it was read, its partition has gone on alone: the merge is made anew, of the others."""
@@ -232,10 +230,10 @@ class TestMerging:
             world.notes[1] = world.note(metadata.lineage, metadata.snapshot, 3, BoundaryState.SKIPPED)
             world.works(leader)
             answer = world.answer(world.follower(world.commits(leader)), 3)
-            assert answer.merged is not None
-            assert [each.partition for each in answer.merged.manifest.roster] == [0, 2]
+            assert isinstance(answer, MergedModel)
+            assert [each.partition for each in answer.manifest.roster] == [0, 2]
             expected = merge([models[0].learner, models[2].learner])
-            assert answer.merged.manifest.digest == expected.model.digest()
+            assert answer.manifest.digest == expected.model.digest()
 
     def test_a_damaged_contribution(self) -> None:
         """Does not keep the others waiting."""
@@ -248,8 +246,8 @@ class TestMerging:
         world.notes[1] = world.note(lineage, pointer._replace(digest="0" * 32), 3, BoundaryState.CONTRIBUTED)
         world.works(world.leader)
         answer = world.answer(world.follower(world.commits(world.leader)), 3)
-        assert answer.merged is not None
-        assert answer.merged.manifest.excluded == ((1, "displaced"),)
+        assert isinstance(answer, MergedModel)
+        assert answer.manifest.excluded == ((1, "displaced"),)
 
     def test_a_contribution_without_a_table(self) -> None:
         """One that only refers to a merged model is left out, as one that can't be read: nothing of it was verified."""
@@ -262,9 +260,9 @@ class TestMerging:
         world.notes[1] = world.note(world.provenance.lineage(1, 0), pointer, 3, BoundaryState.CONTRIBUTED)
         world.works(world.leader)
         answer = world.answer(world.follower(world.commits(world.leader)), 3)
-        assert answer.merged is not None
-        assert answer.merged.manifest.excluded == ((1, "displaced"),)
-        assert answer.merged.model.digest() == merge([models[0].learner, models[2].learner]).model.digest()
+        assert isinstance(answer, MergedModel)
+        assert answer.manifest.excluded == ((1, "displaced"),)
+        assert answer.model.digest() == merge([models[0].learner, models[2].learner]).model.digest()
 
     def test_memory(self) -> None:
         """A contribution that is read and merged takes a fraction of what its table would."""
@@ -296,8 +294,8 @@ class TestMerging:
         assert world.leader.ready is None
         world.works(world.leader, 40)
         answer = world.answer(world.follower(world.commits(world.leader)), 3)
-        assert answer.merged is not None
-        assert answer.merged.manifest.excluded == ((1, "late"),)
+        assert isinstance(answer, MergedModel)
+        assert answer.manifest.excluded == ((1, "late"),)
 
     def test_closed_in_mid_merge(self) -> None:
         """What a thread still makes for a leader that is none any more is not sent."""
@@ -331,7 +329,7 @@ class TestReading:
 
     def test_nothing_merged_yet(self) -> None:
         """There is nothing to be had."""
-        assert World().follower(None).ask(0).found is MergeLookup.ABSENT
+        assert World().follower(None).ask(0) is NoMerge.ABSENT
 
     def test_it_is_gone(self) -> None:
         """Retention has removed the model, or all: whoever waits goes on alone, and a leader goes on merging."""
@@ -344,19 +342,19 @@ class TestReading:
         log = world.cluster.log(TOPICS.merges, 0)
         log.delete_before(pointers[1].first)
         follower = world.follower(pointers[-1])
-        assert world.answer(follower, 0).found is MergeLookup.GONE
-        assert world.answer(follower, 1).found is MergeLookup.MERGED
+        assert world.answer(follower, 0) is NoMerge.GONE
+        assert isinstance(world.answer(follower, 1), MergedModel)
         follower.drop()
         log.delete_before(log.end)
         follower = world.follower(pointers[-1])
-        assert world.answer(follower, 2).found is MergeLookup.GONE
-        assert world.answer(follower, 3).found is MergeLookup.ABSENT
+        assert world.answer(follower, 2) is NoMerge.GONE
+        assert world.answer(follower, 3) is NoMerge.ABSENT
         leader = world.leads(pointers[-1])
         world.works(leader)
         assert leader.ready is None
         world.contributes(0, 3, 50)
         world.works(leader)
-        assert world.answer(world.follower(world.commits(leader)), 3).found is MergeLookup.MERGED
+        assert isinstance(world.answer(world.follower(world.commits(leader)), 3), MergedModel)
 
 
 def test_a_partition_that_has_only_answered_records_is_not_read_anew() -> None:

@@ -26,7 +26,7 @@ from support.records import HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.merging import merging
-from stream_apple.stream.merging.merge_log import MergeAnswer, MergedModel, MergeLog, MergeLookup
+from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
 from stream_apple.stream.merging.merging import MergedPartitions
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import State
@@ -58,12 +58,12 @@ class FakeLog:
 
     busy = False
 
-    def __init__(self, answers: Mapping[int, MergeLookup]) -> None:
+    def __init__(self, answers: Mapping[int, NoMerge]) -> None:
         self._answers = answers
 
-    def ask(self, number: int) -> MergeAnswer:
+    def ask(self, number: int) -> NoMerge:
         """At once."""
-        return MergeAnswer(self._answers.get(number, MergeLookup.ABSENT))
+        return self._answers.get(number, NoMerge.ABSENT)
 
     def follow(self, newest: MergedPointer | None) -> None:
         """Nothing else is known."""
@@ -126,7 +126,7 @@ class TestOthers:
         process = new_process(cluster)
         partitions = process.loop._merging
         assert isinstance(partitions, MergedPartitions)
-        partitions._log = cast("MergeLog", FakeLog({EPOCH + 168: MergeLookup.GONE}))
+        partitions._log = cast("MergeLog", FakeLog({EPOCH + 168: NoMerge.GONE}))
         run_until_noted(process, 0, cluster, BoundaryState.CONTRIBUTED)
         run_until_noted(process, 1, cluster, BoundaryState.SKIPPED)
         assert process.models[0].held == Boundary(EPOCH, 5)

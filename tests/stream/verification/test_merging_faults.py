@@ -12,8 +12,8 @@ from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
 from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.snapshots.merge_messages import encode_merge
 from stream_apple.stream.verification.faults import Kind
-from stream_apple.stream.verification.merges_log import MergesLog
 from stream_apple.stream.verification.partition_report import Report
+from stream_apple.stream.verification.recorded_merges import RecordedMerges
 
 EPOCH = START // HOUR
 
@@ -168,7 +168,7 @@ class TestMergedModels:
     @staticmethod
     def _forge(logs: MergedLogs, number: int, what: str) -> None:
         """Put another merged model in the place of a round's, message for message."""
-        log, like = MergesLog(logs, logs.setup.provenance), logs.new_model(0, logs.setup.provenance.lineage(0, 0))
+        log, like = RecordedMerges(logs, logs.setup.provenance), logs.new_model(0, logs.setup.provenance.lineage(0, 0))
         log.read_on()
         (merge,) = log.find(number)
         with small():

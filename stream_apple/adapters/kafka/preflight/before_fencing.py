@@ -15,10 +15,8 @@ coordinator dies while an admin client asks it anything (its pull request 5397).
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # exports are not marked
-
 from stream_apple.adapters.kafka import topics as needs
-from stream_apple.adapters.kafka.admin import Cluster, Finding, timeout_faults
+from stream_apple.adapters.kafka.admin import Cluster, timeout_faults
 from stream_apple.adapters.kafka.client_properties import reader_properties
 from stream_apple.adapters.kafka.log_reader import GroupView
 from stream_apple.adapters.kafka.retry import RetryPolicy
@@ -34,9 +32,9 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     Raise the ConfigurationError, GapError or SnapshotError with which the worker would end; BrokerError if the group's
     offsets can't be read.
     """
-    found = [*_topics(cluster, config), *_client(cluster)]
-    if found:
-        raise ConfigurationError("; ".join(f"{each.subject}: {each.text}" for each in found))
+    faults = [*_topic_faults(cluster, config), *_client_faults(cluster)]
+    if faults:
+        raise ConfigurationError("; ".join(faults))
     check_uncompacted(cluster, [config.topics.examples])
     _check_models(cluster, config)
 
@@ -48,14 +46,11 @@ def check_uncompacted(cluster: Cluster, names: Sequence[str]) -> None:
     """
     if not cluster.has_controller:
         return
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    answers = cluster.client.describe_configs(resources, request_timeout=cluster.request_s)
-    for name, resource in zip(names, resources, strict=True):
+    for name, settings in cluster.asked_settings("topic", names).items():
         try:
-            settings = cluster.result(answers[resource], f"reading the settings of topic {name}")
+            policy = settings()["cleanup.policy"]
         except BrokerError:
             continue
-        policy = settings["cleanup.policy"].value
         if "compact" in policy:
             raise ConfigurationError(
                 f"topic {name}: cleanup.policy: expected delete, found {policy}: compaction removes records from the "
@@ -63,7 +58,7 @@ def check_uncompacted(cluster: Cluster, names: Sequence[str]) -> None:
             )
 
 
-def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
+def _topic_faults(cluster: Cluster, config: Config) -> Iterator[str]:
     """Yield faults of partitions and permissions that would stop the worker at once."""
     if not cluster.has_controller:
         return  # librdkafka's mock cluster does not answer such requests
@@ -81,18 +76,17 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
             for each in needs.compare(name, topic, [], count)
         ]
         faults += needs.missing_permissions(topics, name, topic.operations)
-        yield from (Finding("fault", f"topic {name}", fault) for fault in faults)
+        yield from (f"topic {name}: {fault}" for fault in faults)
 
 
-def _client(cluster: Cluster) -> Iterator[Finding]:
-    """Yield faults of timeouts that the brokers would refuse; they refuse the session's only after the fencing."""
+def _client_faults(cluster: Cluster) -> list[str]:
+    """Return faults of timeouts that the brokers would refuse; they refuse the session's only after the fencing."""
     if not {"session.timeout.ms", "transaction.timeout.ms"} & cluster.properties.keys():
-        return  # brokers accept the default timeouts by their own defaults, so they need not all be asked
+        return []  # brokers accept the default timeouts by their own defaults, so they need not all be asked
     try:
-        faults = timeout_faults(cluster)
+        return [f"kafka: {fault}" for fault in timeout_faults(cluster)]
     except BrokerError:
-        return
-    yield from (Finding("fault", "kafka", fault) for fault in faults)
+        return []
 
 
 def _check_models(cluster: Cluster, config: Config) -> None:

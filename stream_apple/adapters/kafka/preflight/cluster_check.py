@@ -14,6 +14,7 @@ from stream_apple.adapters.kafka.client_properties import property_faults, queue
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text
 from stream_apple.adapters.kafka.preflight.join_check import check_join
 from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
+from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.topics import Existing
 from stream_apple.config import Config
 from stream_apple.config.duration import format_duration
@@ -26,6 +27,13 @@ _OUTAGE_MS = needs.RETENTION_MS // 2
 
 # librdkafka's own defaults, and the size of an answer besides its batches.
 _RECEIVE_BYTES, _BATCH_BYTES, _RESPONSE_BYTES = 100_000_000, 1_000_000, 512
+
+# A coordinator that has just started, or is being elected, gives these for a moment.
+_COORDINATOR_ERRORS = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 
 
 def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
@@ -230,10 +238,11 @@ def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
 
 def _describe(cluster: Cluster, group: str) -> ConsumerGroupDescription:
     """Return the coordinator's description of the group. A worker does not ask for it (`before_fencing` says why)."""
-    found: ConsumerGroupDescription = cluster.ask_coordinator(
+    found: ConsumerGroupDescription = RetryPolicy(cluster.request_s).retry_while(
+        lambda error: error.code() in _COORDINATOR_ERRORS,
         lambda: cluster.client.describe_consumer_groups(  # noqa: PLW0108  asked anew each time
             [group], include_authorized_operations=True, request_timeout=cluster.request_s
-        )[group].result()
+        )[group].result(),
     )
     return found
 

@@ -8,12 +8,11 @@ from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
-from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.partitions.recovery import Exceptions, plan_recovery
 from stream_apple.stream.positions.lineage import Provenance
-from stream_apple.stream.snapshots.evidence import is_of_snapshot, lost_offset
-from stream_apple.stream.snapshots.store import FEW_LARGE, check_stored
+from stream_apple.stream.snapshots.evidence import find_no_snapshot
+from stream_apple.stream.snapshots.store import check_stored
 
 
 def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
@@ -89,15 +88,10 @@ def _partition(
 
 def _without_an_offset(logs: KafkaLogs, provenance: Provenance, partition: int) -> Iterator[Finding]:
     """Yield a fault if the group has a snapshot of a partition, but no offset."""
-    topic = provenance.topics.models
-    low, high = logs.log_range(topic, partition)
-    if low == high:
-        return
-    with closing(LogScan(logs, topic, partition, range(low, high), FEW_LARGE)) as scan:
-        while (record := scan.take()) is not None:
-            if is_of_snapshot(provenance, partition, record):
-                # A worker may have begun meanwhile.
-                if logs.committed([partition])[partition] is None:
-                    error = lost_offset(provenance, partition, record)
-                    yield Finding("fault", f"group {provenance.group}", str(error))
-                return
+    try:
+        for _ in find_no_snapshot(logs, provenance, partition):
+            pass
+    except ConfigurationError as error:
+        # A worker may have begun meanwhile.
+        if logs.committed([partition])[partition] is None:
+            yield Finding("fault", f"group {provenance.group}", str(error))

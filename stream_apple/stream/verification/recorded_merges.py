@@ -40,7 +40,7 @@ class FoundMerge(NamedTuple):
     manifest: MergeManifest
 
 
-class MergesLog:
+class RecordedMerges:
     """Reads the merges topic, and keeps what it has found there.
 
     low        offset of its first message when it was last read: earlier ones are gone

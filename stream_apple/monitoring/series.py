@@ -1,10 +1,34 @@
-"""The gauges of one partition, which appear when it is assigned and disappear when it leaves."""
+"""The series of metrics: counters that are there from the start, and gauges that leave with their partition."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from prometheus_client import Gauge
+from prometheus_client import Counter, Gauge
+
+from stream_apple.core.codec.rejects import Reason
+
+
+class Tally:
+    """A counter whose last label has these values, and its count of each.
+
+    Its series exist from the start: that makes the first increase visible to rate().
+    """
+
+    def __init__(self, counter: Counter, values: Iterable[str], *labels: str) -> None:
+        self.counts = dict.fromkeys(values, 0.0)
+        self._series = {value: counter.labels(*labels, value) for value in self.counts}
+
+    def add(self, value: str, amount: float = 1.0) -> None:
+        """Add `amount` to the series of this label value."""
+        self._series[value].inc(amount)
+        self.counts[value] += amount
+
+
+def dead_letters_of(metrics: Mapping[str, Any], partition: str) -> Tally:
+    """Return the counts of a partition's dead letters by reason."""
+    return Tally(
+        metrics["dead_letters_total"], (reason.code for reason in Reason if reason is not Reason.OK), partition
+    )
 
 
 class GaugeSeries:

@@ -1,0 +1,18 @@
+"""What is recorded of merges that nobody has made."""
+
+from collections.abc import Mapping
+
+from stream_apple.stream.merging.merging_context import MergeSummary
+from stream_apple.stream.snapshots.merge_history import MergeHistory
+from stream_apple.stream.snapshots.merge_messages import Exclusion, MergeManifest, RosterEntry
+
+
+def summary_of(number: int, members: tuple[int, ...], left_out: Mapping[int, str]) -> MergeSummary:
+    """A merge of half a second, which read 1000 bytes, wrote 300, and lost two parents."""
+    roster = tuple(RosterEntry(partition, 9, -1, -1, "f" * 32) for partition in members)
+    excluded = tuple(Exclusion(*each) for each in left_out.items())
+    counts = {"parents_lost": 1, "parents_evicted": 1}
+    partitions = len(roster) + len(excluded)
+    return MergeSummary(
+        MergeManifest(number, partitions, roster, excluded, "f" * 32, counts, MergeHistory()), 0.5, 1000, 300
+    )

@@ -24,6 +24,10 @@ BIN = np.uint8(2)
 """A role: the feature is an indicator, as of an interval. Its square is itself: it is never multiplied with itself."""
 
 
+_OF_FEATURES = ("keys", "values", "spaces", "attributes", "roles")
+"""The columns of `Batch` that have an element for each feature, if they are there."""
+
+
 class Batch(NamedTuple):
     """`n` examples with `z` features in all.
 
@@ -59,22 +63,49 @@ class Batch(NamedTuple):
         )
         return rows
 
+    def rows(self, start: int, stop: int) -> "Batch":
+        """Return rows [start, stop) as views with their features alone."""
+        indptr = self.indptr[start : stop + 1]
+        own = {name: getattr(self, name)[int(indptr[0]) : int(indptr[-1])] for name in _OF_FEATURES}
+        return self._replace(
+            indptr=indptr - indptr[0],
+            labels=self.labels[start:stop],
+            weights=self.weights[start:stop],
+            users=self.users[start:stop],
+            **own,
+        )
+
     def select(self, rows: NDArray[np.int64]) -> "Batch":
         """Return the examples of these rows, int64[k], in the given order."""
         lengths = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], lengths]).cumsum(dtype=np.int64)
         places = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return Batch(
-            indptr,
-            self.keys[places],
-            self.values[places],
-            self.labels[rows],
-            self.weights[rows],
-            self.spaces[places] if len(self.spaces) else self.spaces,
-            self.attributes[places] if len(self.attributes) else self.attributes,
-            self.users[rows] if len(self.users) else self.users,
-            self.roles[places] if len(self.roles) else self.roles,
+        columns = {name: column[places] for name in _OF_FEATURES if len(column := getattr(self, name))}
+        users = self.users[rows] if len(self.users) else self.users
+        return self._replace(
+            indptr=indptr, labels=self.labels[rows], weights=self.weights[rows], users=users, **columns
         )
+
+    def with_room(self, features: int, *, roles: bool) -> "Batch":
+        """Return the batch with room for so many features in all, which are yet to be written, row by row.
+
+        Roles, namespaces and attributes, if the batch has any, are 0 so far. All else of the rows is there.
+        """
+        spaces, attributes = (
+            np.zeros(features if len(column) else 0, np.uint64) for column in (self.spaces, self.attributes)
+        )
+        return self._replace(
+            indptr=np.zeros_like(self.indptr),
+            keys=np.empty(features, np.uint64),
+            values=np.empty(features, np.float32),
+            spaces=spaces,
+            attributes=attributes,
+            roles=np.zeros(features if roles else 0, np.uint8),
+        )
+
+    def up_to(self, features: int) -> "Batch":
+        """Return the batch with the first `features` features, which are those of its rows."""
+        return self._replace(**{name: getattr(self, name)[:features] for name in _OF_FEATURES})
 
 
 def joined(parts: Sequence[Batch]) -> Batch:

@@ -115,11 +115,7 @@ class EpochClock:
 
 @kernel
 def _advance(
-    timestamps: NDArray[np.int64],
-    length: int,
-    max_ahead: int,
-    state: NDArray[np.int64],
-    epochs: NDArray[np.int64],
+    timestamps: NDArray[np.int64], length: int, max_ahead: int, state: NDArray[np.int64], epochs: NDArray[np.int64]
 ) -> None:
     """Move `state` over n timestamps and write n epochs; `state` and `epochs` are modified in place."""
     clock, votes, rival = state[_WATERMARK], state[_VOTES], state[_RIVAL]

@@ -12,8 +12,9 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 import numba
 from llvmlite import binding, ir
@@ -285,57 +286,78 @@ def _linked(function: _F, *, forceinline: bool) -> _F:
     return cast("_F", _Routine(function, targetoptions=options, pipeline_class=_RoutineCompiler))
 
 
-def instruction(interpreted: _F) -> Callable[[Callable[..., object]], _F]:
-    """Make a function of one that emits LLVM code; `interpreted` does the same where nothing is compiled."""
+Operand: TypeAlias = Any
+"""A value of LLVM; or an array, as a struct with its `data` and `shape`; or a named tuple of these."""
 
-    def choose(lowered: Callable[..., object]) -> _F:
-        return interpreted if getattr(numba.config, "DISABLE_JIT", 0) else cast("_F", intrinsic(lowered))
+
+def instruction(interpreted: _F, result: types.Type = types.void) -> Callable[[Callable[..., Operand]], _F]:
+    """Make a function of one that emits LLVM code, `emit(builder, *arguments)`.
+
+    interpreted  does the same where nothing is compiled
+    result       the type of what is returned
+
+    All whole numbers among the arguments come as 64 bits.
+    """
+
+    def choose(emit: Callable[..., Operand]) -> _F:
+        if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+            return interpreted
+
+        @wraps(emit)  # Numba looks at the parameters, of which it leaves out the first
+        def typed(_context: object, *kinds: Any) -> tuple[object, object]:  # noqa: ANN401  types of Numba
+            def generate(context: Any, builder: Operand, signed: Any, values: Operand) -> Operand:  # noqa: ANN401
+                opened = (_opened(context, builder, *each) for each in zip(signed.args, values, strict=True))
+                found = emit(builder, *opened)
+                return context.get_dummy_value() if found is None else found
+
+            return result(*(types.uint64 if isinstance(kind, types.Integer) else kind for kind in kinds)), generate
+
+        return cast("_F", intrinsic(typed))
 
     return choose
 
 
-def _plain_condition(condition: bool) -> bool:  # noqa: FBT001
+def _opened(context: Any, builder: Operand, kind: Any, value: Operand) -> Operand:  # noqa: ANN401  of Numba
+    """Return an argument as `instruction` hands it to code that emits."""
+    if isinstance(kind, types.Array):
+        return context.make_array(kind)(context, builder, value)
+    if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+        fields = (builder.extract_value(value, at) for at in range(len(kind.fields)))
+        return kind.instance_class(*(_opened(context, builder, *each) for each in zip(kind.types, fields, strict=True)))
+    return value
+
+
+def _same_condition(condition: bool) -> bool:  # noqa: FBT001
     """Return the condition: interpreted code has no branch prediction to be told of."""
     return condition
 
 
-@instruction(_plain_condition)
-def unlikely(_context: object, condition: types.Boolean) -> tuple[object, object]:
+@instruction(_same_condition, types.boolean)
+def unlikely(b: Operand, condition: Operand) -> Operand:
     """Return the condition, and tell LLVM that it hardly ever holds, so that its branch does not slow down the rest."""
-
-    def generate(_context: object, builder: Any, _signature: object, arguments: Any) -> Any:  # noqa: ANN401
-        flag = ir.IntType(1)
-        expect = cgutils.get_or_insert_function(builder.module, ir.FunctionType(flag, [flag, flag]), "llvm.expect.i1")
-        return builder.call(expect, [arguments[0], flag(0)])
-
-    return types.boolean(condition), generate
+    flag = ir.IntType(1)
+    expect = cgutils.get_or_insert_function(b.module, ir.FunctionType(flag, [flag, flag]), "llvm.expect.i1")
+    return b.call(expect, [condition, flag(0)])
 
 
-def emit_prefetch(builder: Any, address: Any) -> None:  # noqa: ANN401
-    """Ask for the cache line of an address, a number, without waiting for it; it may be nobody's."""
-    byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-    prototype = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-    function = cgutils.get_or_insert_function(builder.module, prototype, "llvm.prefetch.p0i8")
-    for_reading, keep, data = flag(0), flag(3), flag(1)
-    builder.call(function, [builder.inttoptr(address, byte), for_reading, keep, data])
-
-
-def _no_prefetch(_array: object, _index: object) -> None:
+def no_prefetch(*_arguments: object) -> None:
     """Do nothing: interpreted code gains nothing by a prefetch."""
 
 
-@instruction(_no_prefetch)
-def prefetch(_context: object, array: types.Array, index: types.Integer) -> tuple[object, object]:
+def emit_prefetch(b: Operand, address: Operand) -> None:
+    """Ask for the cache line of an address, without waiting for it; it may be nobody's."""
+    byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+    prototype = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+    function = cgutils.get_or_insert_function(b.module, prototype, "llvm.prefetch.p0i8")
+    for_reading, keep, data = flag(0), flag(3), flag(1)
+    b.call(function, [b.bitcast(address, byte), for_reading, keep, data])
+
+
+@instruction(no_prefetch)
+def prefetch(b: Operand, array: Operand, index: Operand) -> None:
     """Ask the processor for the cache line of array[index], without waiting for it; it may lie beyond the array."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        view = context.make_array(signature.args[0])(context, builder, arguments[0])
-        stride = cgutils.unpack_tuple(builder, view.strides, 1)[0]
-        word = ir.IntType(64)
-        emit_prefetch(builder, builder.add(builder.ptrtoint(view.data, word), builder.mul(arguments[1], stride)))
-        return context.get_dummy_value()
-
-    return types.void(array, index), generate
+    stride = cgutils.unpack_tuple(b, array.strides, 1)[0]
+    emit_prefetch(b, b.gep(b.bitcast(array.data, ir.IntType(8).as_pointer()), [b.mul(index, stride)]))
 
 
 def _copy_by_slices(source: Any, first: Any, target: Any, to: Any, count: Any) -> None:  # noqa: ANN401
@@ -344,25 +366,10 @@ def _copy_by_slices(source: Any, first: Any, target: Any, to: Any, count: Any) -
 
 
 @instruction(_copy_by_slices)
-def copy_numbers(
-    _context: object, source: types.Array, first: types.Integer, target: types.Array, to: types.Integer,
-    count: types.Integer,
-) -> tuple[object, object]:  # fmt: skip
+def copy_numbers(b: Operand, source: Operand, first: Operand, target: Operand, to: Operand, count: Operand) -> None:
     """Copy source[first:first + count] to target[to:to + count], arrays of one type, as bytes; they don't overlap.
 
     A loop would copy one by one, since the compiler can't tell that they don't.
     """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        source_kind, _, target_kind, _, _ = signature.args
-        start, end = (
-            builder.gep(context.make_array(kind)(context, builder, array).data, [at])
-            for kind, array, at in (
-                (source_kind, arguments[0], arguments[1]),
-                (target_kind, arguments[2], arguments[3]),
-            )
-        )
-        cgutils.raw_memcpy(builder, end, start, arguments[4], context.get_abi_sizeof(start.type.pointee))
-        return context.get_dummy_value()
-
-    return types.void(source, first, target, to, count), generate
+    start, end = b.gep(source.data, [first]), b.gep(target.data, [to])
+    cgutils.raw_memcpy(b, end, start, count, cgutils.sizeof(b, start.type))

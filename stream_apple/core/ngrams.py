@@ -80,16 +80,9 @@ def add_ngrams(batch: Batch, sizes: NgramSizes) -> Batch:
             f"{len(batch.spaces)} and {len(batch.roles)} for {len(batch.keys)} features"
         )
     room = int(batch.indptr[-1] - batch.indptr[0]) * sizes.largest
-    out = batch._replace(
-        indptr=np.zeros_like(batch.indptr),
-        keys=np.empty(room, np.uint64),
-        values=np.empty(room, np.float32),
-        spaces=np.empty(room, np.uint64),
-        attributes=np.zeros(room if len(batch.attributes) else 0, np.uint64),
-    )
+    out = batch.with_room(room, roles=False)
     with np.errstate(over="ignore"):  # hashes wrap; only interpreted code would tell
-        z = _write_rows(batch, sizes, out)
-    return out._replace(keys=out.keys[:z], values=out.values[:z], spaces=out.spaces[:z], attributes=out.attributes[:z])
+        return out.up_to(_write_rows(batch, sizes, out))
 
 
 @kernel

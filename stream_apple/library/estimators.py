@@ -72,13 +72,13 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def progressive_loss_(self) -> float:
         """The mean loss of the predictions made before each example was learned."""
         check_is_fitted(self)
-        return float(self._online.learner.progress.progressive_loss)
+        return float(self._online.learner.progress.report("whole").loss)
 
     @property
     def linear_progressive_loss_(self) -> float:
         """The mean loss, likewise, of the linear predictor, which learns alongside."""
         check_is_fitted(self)
-        return float(self._online.learner.progress.linear_progressive_loss)
+        return float(self._online.learner.progress.report("whole").linear_loss)
 
     def monomials(self, top: int = 100) -> list[Monomial]:
         """Return the `top` features and products that matter most: `pandas.DataFrame` makes a table of them."""

@@ -66,12 +66,12 @@ class _Apple(base.Estimator):
     @property
     def progressive_loss(self) -> float:
         """The mean loss of the predictions made before each example was learned; NaN before the first."""
-        return float(self._model.online.learner.progress.progressive_loss)
+        return float(self._model.online.learner.progress.report("whole").loss)
 
     @property
     def linear_progressive_loss(self) -> float:
         """The mean loss, likewise, of the linear predictor, which learns alongside."""
-        return float(self._model.online.learner.progress.linear_progressive_loss)
+        return float(self._model.online.learner.progress.report("whole").linear_loss)
 
     @property
     def _model(self) -> OneRow:

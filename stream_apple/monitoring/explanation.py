@@ -115,8 +115,9 @@ def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explana
         ]
     shares, weights = _weights(learner, table, places)
     # Kernels have labels that are amounts in units; their centre is the score if nothing has been learned.
-    centre = np.where(places == constant, learner.units.centre, 0.0)
-    return [_explained(named, values, shares, learner.units.width * weights, score, None, centre)]
+    centre, width = learner.units.scale
+    centres = np.where(places == constant, centre, 0.0)
+    return [_explained(named, values, shares, width * weights, score, None, centres)]
 
 
 def explain_row(learner: Learner, names: Names, batch: Batch, label: int | None = None) -> list[Contribution]:

@@ -266,15 +266,15 @@ def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], t
     """Return the run with all measures, of the examples learned and of those only scored, each with their scores."""
     (trained, scores), (tested, test_scores) = training, testing
     loss = loss_number(options.loss)
-    progress = learned.progress
+    whole = learned.progress.report("whole")
     labels = np.concatenate([trained.labels, tested.labels])
     errors = class_errors(training, testing) if options.classes else None
     result = Result(
         method=options.method,
         examples=len(labels),
-        progressive_loss=_number(progress.progressive_loss),
-        linear_progressive_loss=_number(progress.linear_progressive_loss),
-        best_constant_loss=_number(progress.best_constant_loss),
+        progressive_loss=_number(whole.loss),
+        linear_progressive_loss=_number(whole.linear_loss),
+        best_constant_loss=_number(whole.best_constant_loss),
         progressive_error=errors.progressive_error if errors else _error(labels, trained, scores.predictions),
         test_loss=_mean(test_scores.losses, tested),
         linear_test_loss=_mean(_linear_losses(test_scores, tested, loss), tested),

@@ -87,7 +87,7 @@ def learn(batch: Batch, learner: Learner) -> tuple[Run, float]:
             learner.end_epoch()
     end_time, features = time.perf_counter(), features_of(learner)
     late = (end_time - middle_time) / (features - middle_features) * 1e9
-    return Run(end_time - start_time, features, learner.progress.progressive_loss), late
+    return Run(end_time - start_time, features, learner.progress.report("whole").loss), late
 
 
 def visited(batch: Batch, learner: Learner) -> Addresses:

@@ -53,7 +53,7 @@ def learn(batch: Batch, options: Options) -> Passed:
         if start + CHUNK < size and start + CHUNK in ends:
             learner.end_epoch()
         spent += time.perf_counter() - begin
-        moments.append(Moment(spent, learner.progress.progressive_loss))
+        moments.append(Moment(spent, learner.progress.report("whole").loss))
     return Run(spent, learner.features_per_example * learner.examples, moments[-1].loss), moments
 
 

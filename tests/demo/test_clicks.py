@@ -30,7 +30,7 @@ def progressive_losses(method: Method) -> tuple[float, float]:
         if start:
             learner.end_epoch()
         learner.learn(decoded.batch, start, stop, scores)
-    return learner.progress.progressive_loss, learner.progress.linear_progressive_loss
+    return learner.progress.report("whole").loss, learner.progress.report("whole").linear_loss
 
 
 class TestStream:

@@ -159,4 +159,4 @@ def test_four_partitions_and_two_workers_equal_four_learners(
         assert [p["prediction"] for p in predictions] == scores.predictions.tolist()
         assert [p["loss"] for p in predictions] == scores.losses.tolist()
         # A set on which products alone are worse than linear: what is published is not.
-        assert learner.progress.progressive_loss < learner.progress.linear_progressive_loss
+        assert learner.progress.report("whole").loss < learner.progress.report("whole").linear_loss

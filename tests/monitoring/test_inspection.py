@@ -122,7 +122,7 @@ def test_numbers_are_those_of_the_model() -> None:
     assert [each.parents for each in view.monomials.degrees] == learner.census().parents[1:].tolist() + [0] * (
         len(view.monomials.degrees) + 1 - len(learner.census().parents)
     )
-    assert view.learning.losses["start"].loss == learner.progress.progressive_loss
+    assert view.learning.losses["start"].loss == learner.progress.report("whole").loss
     assert view.learning.quality["start"]["linear"] == learner.progress.quality("whole")["linear"]
     assert list(view.learning.mixture.weights.values()) == learner.mixture_weights().tolist()
     assert sum(view.learning.mixture.shares.values()) == pytest.approx(1.0)

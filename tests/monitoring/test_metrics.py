@@ -60,9 +60,14 @@ def test_a_model_that_comes_to_us_is_shown_whole() -> None:
     samples = shown(Metrics(), model)
     own = ("partition", str(model.partition))
     progress = model.learner.progress
-    assert samples["progressive_loss", frozenset({own, ("span", "start")})] == progress.progressive_loss
-    assert samples["linear_progressive_loss", frozenset({own, ("span", "start")})] == progress.linear_progressive_loss
-    assert samples["best_constant_loss", frozenset({own, ("span", "start")})] == progress.best_constant_loss
+    assert samples["progressive_loss", frozenset({own, ("span", "start")})] == progress.report("whole").loss
+    assert (
+        samples["linear_progressive_loss", frozenset({own, ("span", "start")})] == progress.report("whole").linear_loss
+    )
+    assert (
+        samples["best_constant_loss", frozenset({own, ("span", "start")})]
+        == progress.report("whole").best_constant_loss
+    )
     assert samples["lag_records", frozenset({own})] == 17
     assert samples["learned_examples", frozenset({own})] == model.learner.examples > 0
     for name, counts in model.learner.census()._asdict().items():

@@ -61,7 +61,8 @@ def test_a_workers_histograms_say_the_same_of_real_sets(name: str, loss: Loss, s
     run = evaluate(batch, Options(loss=loss, bits=16), Schedule())
     quality = PredictorQuality(loss=run.loss, predictors=2)
     scores = (run.scores.predictions, run.scores.linear)
-    quality.add(run.trained.labels, run.trained.weights, scores, 0, len(run.trained.labels))
+    call, arguments = quality.kernel_call(run.trained.labels, run.trained.weights, scores, 0, len(run.trained.labels))
+    call(*arguments)
     for which, exact in enumerate((run.quality.progressive, run.quality.linear_progressive)):
         found = quality.report("whole", which)
         assert exact.auc is not None

@@ -221,8 +221,7 @@ class _Scratch(threading.local):
     def __init__(self, *, spaces: bool, attributes: bool) -> None:
         super().__init__()
         self._wanted = (spaces, attributes)
-        self.spaces, self.attributes = np.empty(0, np.uint64), np.empty(0, np.uint64)
-        self.keys = np.empty(0, np.uint64)
+        self.keys = self.spaces = self.attributes = np.empty(0, np.uint64)
         self.values = np.empty(0, np.float32)
         self.pending = np.empty(MAX_DEPTH, np.int64)
 

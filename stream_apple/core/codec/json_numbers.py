@@ -18,8 +18,6 @@ from stream_apple.core.codec.msgpack_writer import put, put_integer
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.jit import routine, unlikely
 
-_MALFORMED = int(Reason.MALFORMED)
-
 MINUS, PLUS, POINT = (ord(sign) for sign in "-+.")
 ZERO_DIGIT, NINE, SMALL_E, CAPITAL_E = (ord(sign) for sign in "09eE")
 
@@ -184,21 +182,17 @@ def _order(one: NDArray[np.uint64], size: int, other: NDArray[np.uint64], other_
 
 
 @routine
-def exact_float(
-    source: NDArray[np.uint8], at: int, stop: int, power: int, below: np.uint64, scratch: NDArray[np.uint64]
-) -> np.uint64:
-    """Return the bits of the float nearest to a number: either `below`, or those of the next larger float.
+def _digits(source: Bytes, at: int, stop: int, power: int, number: NDArray[np.uint64]) -> tuple[int, int, bool]:
+    """Write the digits in source[at:stop] to `number`, as an integer.
 
-    The number is what the digits, and perhaps a point, in source[at:stop] spell, times 10**power; it is not 0.
-
-    scratch  uint64[EXACT]
+    Returns how many digits of 32 bits it has, the power of ten that it is multiplied with, and whether there is more:
+    digits that are not 0 behind the first _TELLING_DIGITS.
     """
-    number, middle = scratch[0], scratch[1]
     size = digits = chunk = 0
     scale = 1
     more = fraction = False
     for place in range(at, stop):
-        sign: Any = np.int64(source[np.uint64(place)])
+        sign = byte(source, place)
         if sign == POINT:
             fraction = True
             continue
@@ -214,8 +208,21 @@ def exact_float(
         if scale == _CHUNK:
             size = _times(number, size, scale, chunk)
             chunk, scale = 0, 1
-    size = _times(number, size, scale, chunk)
+    return _times(number, size, scale, chunk), power, more
 
+
+@routine
+def exact_float(
+    source: Bytes, at: int, stop: int, power: int, below: np.uint64, scratch: NDArray[np.uint64]
+) -> np.uint64:
+    """Return the bits of the float nearest to a number: either `below`, or those of the next larger float.
+
+    The number is what the digits, and perhaps a point, in source[at:stop] spell, times 10**power; it is not 0.
+
+    scratch  uint64[EXACT]
+    """
+    number, middle = scratch[0], scratch[1]
+    size, power, more = _digits(source, at, stop, power, number)
     significand = below & _FRACTION
     exponent: Any = np.int64(below >> np.uint64(52))
     if exponent > 0:
@@ -241,6 +248,18 @@ def exact_float(
 
 
 @routine
+def _exponent(source: Bytes, at: int, end: int) -> tuple[int, int, int]:
+    """Read the exponent behind the letter; return where it ends or the fault is, the exponent, and the fault."""
+    down = at < end and byte(source, at) == MINUS
+    at += down or (at < end and byte(source, at) == PLUS)
+    start, exponent = at, 0
+    while at < end and ZERO_DIGIT <= byte(source, at) <= NINE:
+        exponent = min(exponent * 10 + byte(source, at) - ZERO_DIGIT, _HUGE)
+        at += 1
+    return at, -exponent if down else exponent, OK if at > start else Reason.MALFORMED
+
+
+@routine
 def number_text(
     source: Bytes, at: int, end: int, out: Bytes, to: int, scratch: NDArray[np.uint64]
 ) -> tuple[int, int, int]:
@@ -260,7 +279,7 @@ def number_text(
         sign = byte(source, at)
         if sign == POINT:
             if not whole or at == start:
-                return at, to, _MALFORMED
+                return at, to, Reason.MALFORMED
             whole = False
             start = at + 1
         elif ZERO_DIGIT <= sign <= NINE:
@@ -273,27 +292,19 @@ def number_text(
                 cut |= last != 0
                 power += whole
             if whole and at == start + 1 and byte(source, start) == ZERO_DIGIT:
-                return at, to, _MALFORMED
+                return at, to, Reason.MALFORMED
         else:
             break
         at += 1
     if at == start:
-        return at, to, _MALFORMED
+        return at, to, Reason.MALFORMED
     stop = at
     exponent = 0
     if at < end and byte(source, at) in (SMALL_E, CAPITAL_E):
         whole = False
-        at += 1
-        down = at < end and byte(source, at) == MINUS
-        at += down or (at < end and byte(source, at) == PLUS)
-        start = at
-        while at < end and ZERO_DIGIT <= byte(source, at) <= NINE:
-            exponent = min(exponent * 10 + byte(source, at) - ZERO_DIGIT, _HUGE)
-            at += 1
-        if at == start:
-            return at, to, _MALFORMED
-        if down:
-            exponent = -exponent
+        at, exponent, fault = _exponent(source, at + 1, end)
+        if fault != OK:
+            return at, to, fault
         power += exponent
     if whole:
         if power == 1 and (significand < _LARGEST_START or (significand == _LARGEST_START and last <= _LARGEST_LAST)):

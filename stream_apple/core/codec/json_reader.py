@@ -9,22 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.codec import msgpack_tags as mp
-from stream_apple.core.codec.json_numbers import (
-    CAPITAL_E,
-    MINUS,
-    NINE,
-    PLUS,
-    POINT,
-    SMALL_E,
-    ZERO_DIGIT,
-)
+from stream_apple.core.codec.json_numbers import CAPITAL_E, MINUS, NINE, PLUS, POINT, SMALL_E, ZERO_DIGIT
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, ZERO, Bytes, byte, is_utf8
 from stream_apple.core.codec.msgpack_writer import put
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.jit import routine
-
-_MALFORMED = int(Reason.MALFORMED)
-_TOO_DEEP = int(Reason.TOO_DEEP)
 
 QUOTE, BACKSLASH, COMMA, COLON = (ord(sign) for sign in '"\\,:')
 OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY = (ord(sign) for sign in "{}[]")
@@ -121,20 +110,20 @@ def _measured(source: Bytes, start: int, end: int) -> tuple[int, int, int, int]:
         high |= sign
         if sign == QUOTE:
             if high >= 0x80 and not is_utf8(source, start, at):
-                return start - 1, 0, 0, _MALFORMED
+                return start - 1, 0, 0, Reason.MALFORMED
             return at, at - start - saved, escapes, OK
         if sign < 0x20:
-            return at, 0, 0, _MALFORMED
+            return at, 0, 0, Reason.MALFORMED
         if sign == BACKSLASH:
             code, after = _escape(source, at, end)
             if code < 0:
-                return at, 0, 0, _MALFORMED
+                return at, 0, 0, Reason.MALFORMED
             escapes += 1
             saved += after - at - (1 if code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4)
             at = after
         else:
             at += 1
-    return end, 0, 0, _MALFORMED
+    return end, 0, 0, Reason.MALFORMED
 
 
 @routine
@@ -188,7 +177,7 @@ def after_colon(source: Bytes, at: int, end: int) -> tuple[int, int]:
     """Skip the colon behind a key; return where the value or the fault is, and the fault."""
     at = after_space(source, at, end)
     if at >= end or byte(source, at) != COLON:
-        return at, _MALFORMED
+        return at, Reason.MALFORMED
     return after_space(source, at + 1, end), OK
 
 
@@ -206,21 +195,21 @@ def _after_number(source: Bytes, at: int, end: int) -> tuple[int, int]:
     start = at
     at = _after_digits(source, at, end)
     if at == start:
-        return at, _MALFORMED
+        return at, Reason.MALFORMED
     if at > start + 1 and byte(source, start) == ZERO_DIGIT:
-        return start + 1, _MALFORMED
+        return start + 1, Reason.MALFORMED
     if at < end and byte(source, at) == POINT:
         start = at + 1
         at = _after_digits(source, start, end)
         if at == start:
-            return at, _MALFORMED
+            return at, Reason.MALFORMED
     if at < end and byte(source, at) in (SMALL_E, CAPITAL_E):
         at += 1
         at += at < end and byte(source, at) in (MINUS, PLUS)
         start = at
         at = _after_digits(source, start, end)
         if at == start:
-            return at, _MALFORMED
+            return at, Reason.MALFORMED
     return at, OK
 
 
@@ -228,7 +217,7 @@ def _after_number(source: Bytes, at: int, end: int) -> tuple[int, int]:
 def _after_key(source: Bytes, at: int, end: int) -> tuple[int, int]:
     """Skip a key and its colon; return where the value or the fault is, and the fault."""
     if at >= end or byte(source, at) != QUOTE:
-        return at, _MALFORMED
+        return at, Reason.MALFORMED
     at, _, _, fault = _measured(source, at + 1, end)
     if fault != OK:
         return at, fault
@@ -248,7 +237,7 @@ def after_value(source: Bytes, at: int, end: int, depth: int, objects: NDArray[n
         sign = byte(source, at) if at < end else 0
         if sign in (OPEN_OBJECT, OPEN_ARRAY):
             if depth == MAX_DEPTH:
-                return at, _TOO_DEEP
+                return at, Reason.TOO_DEEP
             is_object = sign == OPEN_OBJECT
             objects[depth] = is_object
             depth += 1
@@ -273,7 +262,7 @@ def after_value(source: Bytes, at: int, end: int, depth: int, objects: NDArray[n
         elif spells(source, at, end, FALSE):
             at += 5
         else:
-            return at, _MALFORMED
+            return at, Reason.MALFORMED
         # After a value: arrays and objects end until there is another one.
         while depth > outer:
             at = after_space(source, at, end)
@@ -287,7 +276,7 @@ def after_value(source: Bytes, at: int, end: int, depth: int, objects: NDArray[n
                         return at, fault
                 break
             if sign != (CLOSE_OBJECT if is_object else CLOSE_ARRAY):
-                return at, _MALFORMED
+                return at, Reason.MALFORMED
             depth -= 1
             at += 1
         else:

@@ -34,9 +34,6 @@ from stream_apple.core.codec.parse import FEATURES_BIT, known_key
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.jit import kernel, routine
 
-_MALFORMED = int(Reason.MALFORMED)
-_RECORD_TOO_LARGE = int(Reason.RECORD_TOO_LARGE)
-
 _TAG_MAP32, _HEADER = 0xDF, 5  # bytes of it, with the count
 _EMPTY_ARRAY = 0x90
 _WRITTEN_DEPTH = 3  # the example, its features, those of a namespace
@@ -60,12 +57,32 @@ def _key(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[int, in
     Returns where they end or the fault is, where the key's msgpack ends, and the fault.
     """
     if at >= end or byte(source, at) != QUOTE:
-        return at, to, _MALFORMED
+        return at, to, Reason.MALFORMED
     at, to, fault = string_at(source, at, end, out, to)
     if fault != OK:
         return at, to, fault
     at, fault = after_colon(source, at, end)
     return at, to, fault
+
+
+@routine
+def _scalar(source: Bytes, at: int, end: int, out: Bytes, to: int, scratch: NDArray[np.uint64]) -> tuple[int, int, int]:
+    """Transcode the string, number, true, false or null at `at`; scratch as of `exact_float`.
+
+    Returns where it ends or the fault is, where its msgpack ends, and the fault.
+    """
+    sign = byte(source, at) if at < end else 0
+    if sign == QUOTE:
+        return string_at(source, at, end, out, to)
+    if begins_number(sign):
+        return number_text(source, at, end, out, to, scratch)
+    if spells(source, at, end, TRUE):
+        return at + 4, put(out, to, mp.TAG_TRUE, ZERO, 0), OK
+    if spells(source, at, end, FALSE):
+        return at + 5, put(out, to, mp.TAG_FALSE, ZERO, 0), OK
+    if spells(source, at, end, NULL):
+        return at + 4, put(out, to, mp.TAG_NIL, ZERO, 0), OK
+    return at, to, Reason.MALFORMED
 
 
 @routine
@@ -105,22 +122,12 @@ def _value(
             to = put(out, to, _TAG_MAP32, np.uint64(0xFFFFFF), _HEADER - 1)
             at = after_space(source, at + 1, end)
             ended = at < end and byte(source, at) == CLOSE_OBJECT
-        elif sign == QUOTE:
-            at, to, fault = string_at(source, at, end, out, to)
-        elif begins_number(sign):
-            at, to, fault = number_text(source, at, end, out, to, scratch)
-        elif spells(source, at, end, TRUE):
-            at, to = at + 4, put(out, to, mp.TAG_TRUE, ZERO, 0)
-        elif spells(source, at, end, FALSE):
-            at, to = at + 5, put(out, to, mp.TAG_FALSE, ZERO, 0)
-        elif spells(source, at, end, NULL):
-            at, to = at + 4, put(out, to, mp.TAG_NIL, ZERO, 0)
         elif sign in (OPEN_OBJECT, OPEN_ARRAY):
             # The parser refuses any object or array here, so an empty one will do.
             to = put(out, to, mp.TAG_FIXMAP if sign == OPEN_OBJECT else _EMPTY_ARRAY, ZERO, 0)
             at, fault = after_value(source, at, end, depth, opened[0])
         else:
-            fault = _MALFORMED
+            at, to, fault = _scalar(source, at, end, out, to, scratch)
         if fault != OK:
             return at, to, fault, seen
         # After a value: close objects, and skip members, until there is a key whose value the parser reads.
@@ -130,7 +137,7 @@ def _value(
                 if depth == 0:
                     if to - start <= watched:
                         seen = end
-                    return at, to, OK if at == end else _MALFORMED, seen
+                    return at, to, OK if at == end else Reason.MALFORMED, seen
                 sign = byte(source, at) if at < end else 0
                 if sign == COMMA:
                     at = after_space(source, at + 1, end)
@@ -140,7 +147,7 @@ def _value(
                     put(out, opened[0, depth], _TAG_MAP32, np.uint64(opened[1, depth]), _HEADER - 1)
                     at += 1
                 else:
-                    return at, to, _MALFORMED, seen
+                    return at, to, Reason.MALFORMED, seen
             if to - start <= watched:
                 seen = at
             key = to
@@ -181,7 +188,7 @@ def _records(
         end = first + max(size, 0)
         start = to
         if size > max_record_bytes:
-            reasons[record], places[record] = _RECORD_TOO_LARGE, 0
+            reasons[record], places[record] = Reason.RECORD_TOO_LARGE, 0
         elif begins_object(buffer, first, end):
             at, to, fault, _ = _value(buffer, first, end, out, start, opened, scratch, _NOWHERE)
             if fault != OK:

@@ -17,10 +17,7 @@ Bytes: TypeAlias = NDArray[np.uint8]
 
 MAX_DEPTH = 16  # maps and arrays within each other, the example itself included
 
-OK = int(Reason.OK)
-_MALFORMED = int(Reason.MALFORMED)
-_TOO_DEEP = int(Reason.TOO_DEEP)
-_WRONG_TYPE = int(Reason.WRONG_TYPE)
+OK: int = Reason.OK
 
 ZERO = np.uint64(0)
 
@@ -96,7 +93,7 @@ def head(buffer: Bytes, at: int, end: int) -> tuple[int, int, int]:
 @routine
 def unlike(kind: int) -> int:
     """Return the reason for a value of the wrong `kind`."""
-    return _MALFORMED if kind == mp.BROKEN else _WRONG_TYPE
+    return Reason.MALFORMED if kind == mp.BROKEN else Reason.WRONG_TYPE
 
 
 @routine
@@ -167,13 +164,13 @@ def skip(buffer: Bytes, at: int, end: int, pending: NDArray[np.int64]) -> tuple[
         pending[depth] -= 1
         kind, start, size = head(buffer, at, end)
         if kind == mp.BROKEN:
-            return at, _MALFORMED
+            return at, Reason.MALFORMED
         if kind < mp.ARRAY:
             at = start + size
             continue
         depth += 1
         if depth == MAX_DEPTH:
-            return at, _TOO_DEEP
+            return at, Reason.TOO_DEEP
         pending[depth] = size if kind == mp.ARRAY else 2 * size
         at = start
     return at, OK

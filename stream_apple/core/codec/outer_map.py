@@ -19,13 +19,6 @@ from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, Bytes, head, i
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.jit import kernel, routine
 
-_NULL_VALUE = int(Reason.NULL_VALUE)
-_RECORD_TOO_LARGE = int(Reason.RECORD_TOO_LARGE)
-_MALFORMED = int(Reason.MALFORMED)
-_DUPLICATE_KEY = int(Reason.DUPLICATE_KEY)
-_BAD_ID = int(Reason.BAD_ID)
-_NO_ID = int(Reason.NO_ID)
-
 _ID, _LABEL, _WEIGHT = word_of(b"id"), word_of(b"label"), word_of(b"weight")
 # Columns of the kernel's output; places are bytes from the start of the message. Label and weight have three columns
 # each, as of Field, which are 0 if the field is absent.
@@ -80,8 +73,20 @@ class OuterMap(NamedTuple):
         return found
 
     def labelled(self, numbers: "LabelAndWeight") -> bytes:
-        """Return the message with these numbers in place of its own."""
-        return numbers.put_into(self)
+        """Return the message with these numbers in place of its own; all else stays as it is."""
+        label, weight = self.label, None if numbers.weight is None else self.weight
+        pairs = self.pairs + len(numbers.named)
+        if self.source is None and label is None and weight is None:
+            header = _SHORT_HEADERS[pairs] if pairs < len(_SHORT_HEADERS) else map_header(pairs)
+            return header + self.value[self.body :] + numbers.packed
+        if self.source is not None:
+            return _into_json(self.source, numbers.named, replaced=label is not None or weight is not None)
+        parts, at = [], self.body
+        for field in sorted(field for field in (label, weight) if field is not None):
+            parts.append(self.value[at : field.start])
+            at = field.stop
+        parts.append(self.value[at:])
+        return b"".join((map_header(pairs - len(parts) + 1), *parts, numbers.packed))
 
 
 @routine
@@ -103,12 +108,12 @@ def _fields(buffer: Bytes, first: int, end: int, out: NDArray[np.int64], pending
             return at, fault
         if size == 2 and word == _ID:
             if out[_ID_STOP]:
-                return key_at, _DUPLICATE_KEY
+                return key_at, Reason.DUPLICATE_KEY
             kind, start, size = head(buffer, value, end)
             if kind not in (mp.STR, mp.BIN, mp.INT):
                 return value, unlike(kind)
             if kind == mp.STR and not is_utf8(buffer, start, at):
-                return value, _BAD_ID
+                return value, Reason.BAD_ID
             # A small integer is in its tag.
             out[_ID_KIND], out[_ID_START], out[_ID_STOP] = (
                 kind,
@@ -118,12 +123,12 @@ def _fields(buffer: Bytes, first: int, end: int, out: NDArray[np.int64], pending
         elif (size == 5 and word == _LABEL) or (size == 6 and word == _WEIGHT):
             field = _LABEL_AT if size == 5 else _WEIGHT_AT
             if out[field + 2]:
-                return key_at, _DUPLICATE_KEY
+                return key_at, Reason.DUPLICATE_KEY
             out[field], out[field + 1], out[field + 2] = key_at - first, value - first, at - first
     if at != end:
-        return at, _MALFORMED
+        return at, Reason.MALFORMED
     if not out[_ID_STOP]:
-        return first, _NO_ID
+        return first, Reason.NO_ID
     return at, OK
 
 
@@ -143,9 +148,9 @@ def _find(
         end = first + max(sizes[row], 0)
         if reasons[row] == OK:
             if sizes[row] < 0:
-                reasons[row] = _NULL_VALUE
+                reasons[row] = Reason.NULL_VALUE
             elif sizes[row] > max_bytes:
-                reasons[row] = _RECORD_TOO_LARGE
+                reasons[row] = Reason.RECORD_TOO_LARGE
             else:
                 place, fault = _fields(buffer, first, end, out[row], pending)
                 reasons[row], places[row] = fault, place - first
@@ -226,28 +231,16 @@ def key_of_id(name: str | int | bytes) -> bytes:
 
 
 class LabelAndWeight:
-    """A label, and a weight unless it is None, to be put into messages in place of their own."""
+    """A label, and a weight unless it is None, to be put into messages in place of their own.
+
+    named   both by name
+    packed  the pairs of a map of msgpack that they are
+    """
 
     def __init__(self, label: float, weight: float | None = None) -> None:
         self.label, self.weight = label, weight
-        self._named = {"label": label} if weight is None else {"label": label, "weight": weight}
-        self._packed = b"".join(msgpack.packb(name) + msgpack.packb(number) for name, number in self._named.items())
-
-    def put_into(self, message: OuterMap) -> bytes:
-        """Return the message with these numbers; all else stays as it is."""
-        label, weight = message.label, message.weight if "weight" in self._named else None
-        pairs = message.pairs + len(self._named)
-        if message.source is None and label is None and weight is None:
-            header = _SHORT_HEADERS[pairs] if pairs < len(_SHORT_HEADERS) else map_header(pairs)
-            return header + message.value[message.body :] + self._packed
-        if message.source is not None:
-            return _into_json(message.source, self._named, replaced=label is not None or weight is not None)
-        parts, at, value = [], message.body, message.value
-        for field in sorted(field for field in (label, weight) if field is not None):
-            parts.append(value[at : field.start])
-            at = field.stop
-        parts.append(value[at:])
-        return b"".join((map_header(pairs - len(parts) + 1), *parts, self._packed))
+        self.named = {"label": label} if weight is None else {"label": label, "weight": weight}
+        self.packed = b"".join(msgpack.packb(name) + msgpack.packb(number) for name, number in self.named.items())
 
 
 def map_header(pairs: int) -> bytes:

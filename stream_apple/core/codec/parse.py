@@ -31,15 +31,6 @@ from stream_apple.core.jit import kernel, routine
 
 JSON_FOUND = -1
 
-_NULL_VALUE = int(Reason.NULL_VALUE)
-_RECORD_TOO_LARGE = int(Reason.RECORD_TOO_LARGE)
-_MALFORMED = int(Reason.MALFORMED)
-_WRONG_TYPE = int(Reason.WRONG_TYPE)
-_DUPLICATE_KEY = int(Reason.DUPLICATE_KEY)
-_NO_FEATURES = int(Reason.NO_FEATURES)
-_BAD_WEIGHT = int(Reason.BAD_WEIGHT)
-_BAD_LABEL = int(Reason.BAD_LABEL)
-_BAD_ID = int(Reason.BAD_ID)
 
 _LABEL, _WEIGHT, _ID, _FEATURES = word_of(b"label"), word_of(b"weight"), word_of(b"id"), word_of(b"features")
 FEATURES_BIT, _LABEL_BIT, _WEIGHT_BIT, _ID_BIT = 1, 2, 4, 8
@@ -53,7 +44,7 @@ def _id(buffer: Bytes, at: int, end: int, out: Columns, row: int) -> tuple[int, 
         return at, unlike(kind)
     stop = start + size
     if kind == mp.STR and not is_utf8(buffer, start, stop):
-        return at, _BAD_ID
+        return at, Reason.BAD_ID
     out.ids[row, 0], out.ids[row, 1] = at, stop
     return stop, OK
 
@@ -68,17 +59,17 @@ def _label(buffer: Bytes, at: int, end: int, limits: Limits, out: Columns, row: 
         return at, fault
     if limits.binary:
         if label not in (-1.0, 0.0, 1.0):
-            return at, _BAD_LABEL
+            return at, Reason.BAD_LABEL
         out.labels[row] = 1.0 if label > 0.0 else -1.0
         return stop, OK
     if limits.classes > 0:
         if not (0.0 <= label < limits.classes and label == np.floor(label)):
-            return at, _BAD_LABEL
+            return at, Reason.BAD_LABEL
         out.labels[row] = label + 0.0  # -0.0 is 0
         return stop, OK
     # NaN fails every comparison; infinity is never a label, whatever the range.
     if not (limits.min_label <= label <= limits.max_label and np.isfinite(label)):
-        return at, _BAD_LABEL
+        return at, Reason.BAD_LABEL
     out.labels[row] = label
     return stop, OK
 
@@ -90,7 +81,7 @@ def _weight(buffer: Bytes, at: int, end: int, max_weight: float, out: Columns, r
     if fault != OK:
         return at, fault
     if not (0.0 <= weight <= max_weight and np.isfinite(weight)):
-        return at, _BAD_WEIGHT
+        return at, Reason.BAD_WEIGHT
     out.weights[row] = weight
     return stop, OK
 
@@ -111,13 +102,7 @@ def known_key(word: np.uint64, size: int) -> int:
 
 @routine
 def _record(
-    buffer: Bytes,
-    first: int,
-    end: int,
-    limits: Limits,
-    out: Columns,
-    row: int,
-    pending: NDArray[np.int64],
+    buffer: Bytes, first: int, end: int, limits: Limits, out: Columns, row: int, pending: NDArray[np.int64]
 ) -> tuple[int, int]:
     """Parse the record [first, end) as `row`; return the place of the fault, and the fault."""
     out.labels[row] = np.nan
@@ -135,7 +120,7 @@ def _record(
             return key_at, fault
         known = known_key(word, at - start)
         if seen & known:
-            return key_at, _DUPLICATE_KEY
+            return key_at, Reason.DUPLICATE_KEY
         seen |= known
         if known == FEATURES_BIT:
             at, fault = read_features(buffer, at, end, limits.max_features, out, row)
@@ -150,9 +135,9 @@ def _record(
         if fault != OK:
             return at, fault
     if at != end:
-        return at, _MALFORMED
+        return at, Reason.MALFORMED
     if not seen & FEATURES_BIT:
-        return at, _NO_FEATURES
+        return at, Reason.NO_FEATURES
     return at, OK
 
 
@@ -184,12 +169,12 @@ def parse(
             first = end
             continue
         if size < 0:
-            reason = _NULL_VALUE
+            reason = Reason.NULL_VALUE
         elif size > limits.max_record_bytes:
-            reason = _RECORD_TOO_LARGE
+            reason = Reason.RECORD_TOO_LARGE
         else:
             place, reason = _record(buffer, first, end, limits, out, row, pending)
-            if reason == _WRONG_TYPE and place == first and begins_object(buffer, first, end):
+            if reason == Reason.WRONG_TYPE and place == first and begins_object(buffer, first, end):
                 return JSON_FOUND
         reasons[record] = reason
         places[record] = place - first

@@ -24,13 +24,6 @@ from stream_apple.core.codec.msgpack_reader import (
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.jit import routine
 
-_MALFORMED = int(Reason.MALFORMED)
-_WRONG_TYPE = int(Reason.WRONG_TYPE)
-_DUPLICATE_KEY = int(Reason.DUPLICATE_KEY)
-_TOO_MANY_FEATURES = int(Reason.TOO_MANY_FEATURES)
-_BAD_VALUE = int(Reason.BAD_VALUE)
-_OVERFLOW = int(Reason.OVERFLOW)
-
 _EQUALS = ord("=")
 _INDICES, _VALUES = word_of(b"indices"), word_of(b"values")
 
@@ -38,7 +31,7 @@ _INDICES, _VALUES = word_of(b"indices"), word_of(b"values")
 @routine
 def _fault_of(value: np.float32) -> int:
     """Return the reason to refuse a feature's value that is not below TOO_LARGE: NaN, infinite, or too large."""
-    return _OVERFLOW if np.isfinite(value) else _BAD_VALUE
+    return Reason.OVERFLOW if np.isfinite(value) else Reason.BAD_VALUE
 
 
 @routine
@@ -57,7 +50,7 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
     z = out.indptr[row + 1]
     for _ in range(count):
         if at >= end:
-            return at, _MALFORMED
+            return at, Reason.MALFORMED
         size = byte(buffer, at) - mp.TAG_FIXSTR
         name = at + 1
         if 0 <= size < 8 and name + 8 <= end:
@@ -71,7 +64,7 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
             stop = name + size
             key = name_key(buffer, name, stop, seed)
         if stop >= end:
-            return stop, _MALFORMED
+            return stop, Reason.MALFORMED
         tag = byte(buffer, stop)
         # The usual encodings are read here; `number_at` takes twice the time.
         if tag in (mp.TAG_FALSE, mp.TAG_TRUE):
@@ -90,10 +83,10 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
             elif mp.KINDS[tag] == mp.STR:
                 kind, start, size = head(buffer, stop, end)
                 if kind != mp.STR:
-                    return stop, _MALFORMED
+                    return stop, Reason.MALFORMED
                 at = start + size
                 if seed == ZERO and _is_packed_key(buffer, name, stop):
-                    return stop, _WRONG_TYPE
+                    return stop, Reason.WRONG_TYPE
                 key = category_key(buffer, name, stop, start, at, seed)
                 value = np.float32(1.0)
             else:
@@ -172,7 +165,7 @@ def _namespaces(
             return at, unlike(kind)
         entries += size
         if entries > max_features:
-            return at, _TOO_MANY_FEATURES
+            return at, Reason.TOO_MANY_FEATURES
         at, fault = _names(buffer, start, end, size, seed, out, row)
         if fault != OK:
             return at, fault
@@ -194,9 +187,9 @@ def _packed(
             return at, fault
         is_indices = stop - start == 7 and word == _INDICES
         if not is_indices and not (stop - start == 6 and word == _VALUES):
-            return at, _WRONG_TYPE
+            return at, Reason.WRONG_TYPE
         if (indices if is_indices else numbers) >= 0:
-            return at, _DUPLICATE_KEY
+            return at, Reason.DUPLICATE_KEY
         kind, start, size = head(buffer, stop, end)
         if kind != mp.BIN:
             return stop, unlike(kind)
@@ -206,13 +199,13 @@ def _packed(
             numbers, number_bytes = start, size
         at = start + size
     if indices < 0:
-        return first, _WRONG_TYPE
+        return first, Reason.WRONG_TYPE
     entries = number_bytes // 4 if numbers >= 0 else index_bytes // 8
     width = 4 if numbers >= 0 and index_bytes == 4 * entries else 8
     if index_bytes != width * entries or (numbers >= 0 and number_bytes != 4 * entries):
-        return first, _MALFORMED
+        return first, Reason.MALFORMED
     if entries > max_features:
-        return first, _TOO_MANY_FEATURES
+        return first, Reason.TOO_MANY_FEATURES
     z = out.indptr[row + 1]
     value = np.float32(1.0)
     for step in range(entries):
@@ -249,7 +242,7 @@ def read_features(buffer: Bytes, at: int, end: int, max_features: int, out: Colu
     if kind not in (mp.BOOL, mp.INT, mp.FLOAT, mp.STR):
         return start + size, unlike(kind)
     if count > max_features:
-        return at, _TOO_MANY_FEATURES
+        return at, Reason.TOO_MANY_FEATURES
     z = out.indptr[row + 1]
     at, fault = _names(buffer, first, end, count, ZERO, out, row)
     if fault == OK:

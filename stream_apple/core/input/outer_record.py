@@ -99,13 +99,10 @@ class OuterRecords:
         if name is None:
             raise RefusedError(Reason.NO_ID, f"an id as {mapping.id!r}, by which outcomes are matched", "none")
         if schema_of(value) is not None:
-            value = self._unframed(fields)
+            value = _msgpack(self._plain(fields, ""))
             check_size(value, max_bytes)
         names = frozenset(name for name in (mapping.label, mapping.weight) if name in fields)
         return OuterRecord(value, key_of_id(name), self._mapper.has_label(fields), names, mapping), time_ms
-
-    def _unframed(self, fields: Mapping[str, Any]) -> bytes:
-        return _msgpack(self._plain(fields, ""))
 
     def _plain(self, value: Any, path: str) -> object:  # noqa: ANN401  what parsers give
         """Return a value in types that msgpack has, of which the mapping makes the same features."""

@@ -108,6 +108,8 @@ class ClassQuality(PredictorQuality):
 class ClassProgress(ProgressiveLoss):
     """The progressive loss of a model of k classes, in all and for each class."""
 
+    _quality: ClassQuality
+
     def __init__(self, *, classes: int, mixed: bool) -> None:
         self._count = classes
         super().__init__(loss=SOFTMAX, mixed=mixed)
@@ -117,8 +119,8 @@ class ClassProgress(ProgressiveLoss):
         self, batch: Batch, scores: Scores, start: int, stop: int
     ) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
         """Return what `add` calls, in order: each kernel with its arguments, which are valid until `observe_anew`."""
-        quality = self._class_quality
-        arguments = (batch, scores, start, stop, self._classes, (quality.losses, quality.wrong))
+        quality = (self._quality.losses, self._quality.wrong)
+        arguments = (batch, scores, start, stop, self._classes, quality)
         return [self._call_of_sums(batch, scores, start, stop), (_add_classes, arguments)]
 
     def end_epoch(self) -> None:
@@ -130,7 +132,7 @@ class ClassProgress(ProgressiveLoss):
     def class_reports(self, span: Span) -> list[ClassReport]:
         """Return a report on each class, in the order of their numbers."""
         weights = self._classes[_SPANS.index(span)]
-        seen, wrong = self._class_quality.wrong[_SPANS.index(span)].tolist()
+        seen, wrong = self._quality.wrong[_SPANS.index(span)].tolist()
         total, known = float(weights.sum()), self._observed_all(span)
         return [
             ClassReport(
@@ -138,12 +140,6 @@ class ClassProgress(ProgressiveLoss):
             )
             for weight, of, miss in zip(weights.tolist(), seen, wrong, strict=True)
         ]
-
-    @property
-    def _class_quality(self) -> ClassQuality:
-        if not isinstance(self._quality, ClassQuality):
-            raise TypeError(f"expected the quality of classes, found {type(self._quality).__name__}")
-        return self._quality
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all state that digests cover, by name."""
@@ -157,7 +153,7 @@ class ClassProgress(ProgressiveLoss):
         shares = weights[weights > 0.0] / total
         return -float((shares * np.log(shares)).sum())
 
-    def _new_quality(self) -> PredictorQuality:
+    def _new_quality(self) -> ClassQuality:
         return ClassQuality(self._count)
 
 

@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.learner.appraisal import Appraisal, Appraiser
 from stream_apple.core.learner.options import Options, Selection
-from stream_apple.core.learner.parent_selection import (
-    NO_CENSUS,
-    RESTING,
-    Census,
-    Survey,
-    survey_for_growth,
-    trimmed,
-)
+from stream_apple.core.learner.parent_selection import NO_CENSUS, RESTING, Census, Survey, survey_for_growth, trimmed
 from stream_apple.core.learner.state.model import EXAMPLES, GROWN_AT, NONZEROS, Model
 from stream_apple.core.learner.state.table import NOMINATED, PARENT, Table
 from stream_apple.core.learner.state.work import Work
@@ -54,13 +47,7 @@ UNCHANGED = Growth(0, 0)
 
 
 def grow(
-    model: Model,
-    work: Work,
-    appraiser: Appraiser,
-    options: Options,
-    *,
-    nominate: bool = False,
-    early: bool = False,
+    model: Model, work: Work, appraiser: Appraiser, options: Options, *, nominate: bool = False, early: bool = False
 ) -> Growth:
     """Make up to floor(parents * s^alpha) monomials parents; s is the mean number of non-zeros of an example.
 

@@ -55,18 +55,11 @@ class LabelUnits:
         return self._state.item(_KIND) == _FINAL
 
     @property
-    def centre(self) -> float:
-        """The mean of the labels; 0 before the first, and where labels are learned as they are."""
-        return self.scale[0]
-
-    @property
-    def width(self) -> float:
-        """The standard deviation of the labels; 1 if it is 0, or if labels are learned as they are."""
-        return self.scale[1]
-
-    @property
     def scale(self) -> tuple[float, float]:
-        """Centre and width."""
+        """The mean of the labels, and their standard deviation, or 1 if that is 0: their centre and width.
+
+        Before the first label, and where labels are learned as they are, these are 0 and 1.
+        """
         count, mean, squares, kind = self._state.tolist()
         if kind in _SCALES:
             return _SCALES[kind]
@@ -100,7 +93,8 @@ class LabelUnits:
         if self._wanted == 0:
             return batch
         if self.fixed:
-            return batch._replace(labels=(batch.labels - self.centre) / self.width)
+            centre, width = self.scale
+            return batch._replace(labels=(batch.labels - centre) / width)
         labels = np.where(np.isnan(batch.labels), np.nan, 0.0)
         for label in (1.0, 0.0, -1.0):
             if self._with(label) in _SCALES:

@@ -448,14 +448,7 @@ class Learner:
             self.grow_if_due(before)
 
     def kernel_call(
-        self,
-        batch: Batch,
-        scores: Scores,
-        start: int,
-        stop: int,
-        *,
-        learn: bool,
-        early: NDArray[np.float32] = NO_EARLY,
+        self, batch: Batch, scores: Scores, start: int, stop: int, *, learn: bool, early: NDArray[np.float32] = NO_EARLY
     ) -> tuple[Callable[..., int], tuple[Any, ...]]:
         """Return the kernel that the options ask for, and its arguments to score or learn rows [start, stop).
 

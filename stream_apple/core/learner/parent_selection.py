@@ -90,11 +90,13 @@ class Found(NamedTuple):
 
 def take_census(table: Table) -> Census:
     """Return the numbers of monomials and parents in the table, by degree."""
-    return trimmed(_survey(table, 0, "weight", 0, epoch_ended=False).census)
+    return trimmed(survey_for_growth(table, 0, "weight", 0, epoch_ended=False).census)
 
 
 def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int, *, epoch_ended: bool) -> Survey:
     """Find the `wanted` best candidates below `max_degree`; if an epoch has ended, former parents rest one epoch less.
+
+    Otherwise the table does not change.
 
     Salience by weight is |weight| * scale: what the monomial adds to a score at its largest, in any unit. By evidence
     it is that times sqrt(n / (n + HALF_TRUSTED)), n being how often the monomial was learned (at most 255): the weight
@@ -103,11 +105,6 @@ def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int,
     mutual information with the label, see `counts.py`. Ties go to the smaller key, which, unlike the slot, does not
     depend on the history of the table.
     """
-    return _survey(table, wanted, by, max_degree, epoch_ended=epoch_ended)
-
-
-def _survey(table: Table, wanted: int, by: Selection, max_degree: int, *, epoch_ended: bool) -> Survey:
-    """Return what `survey_for_growth` does; the table changes only if `epoch_ended`."""
     size = PORTION * BUCKET
     found = Found(
         Candidates(np.empty(size, np.int64), np.empty(size, np.float32)),

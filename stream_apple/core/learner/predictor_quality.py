@@ -258,22 +258,6 @@ class PredictorQuality:
             np.zeros(1, np.int64),
         )
 
-    def add(
-        self,
-        labels: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        scores: tuple[NDArray[np.float64], ...],
-        start: int,
-        stop: int,
-    ) -> None:
-        """Add rows [start, stop): labels (NaN for none), importance weights, and the scores of each predictor.
-
-        All are float64[n], contiguous; scores are finite, and logistic ones log-odds of the label 1 against -1.
-        Rows without a label, or of weight zero, are left out. ValueError if there are more or fewer predictors.
-        """
-        call, arguments = self.kernel_call(labels, weights, scores, start, stop)
-        call(*arguments)
-
     def kernel_call(
         self,
         labels: NDArray[np.float64],
@@ -282,7 +266,12 @@ class PredictorQuality:
         start: int,
         stop: int,
     ) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        """Return the kernel that `add` calls, and its arguments."""
+        """Return the kernel, and its arguments, that adds rows [start, stop) to the sums.
+
+        They are labels (NaN for none), importance weights, and the scores of each predictor. All are float64[n],
+        contiguous; scores are finite, and logistic ones log-odds of the label 1 against -1. Rows without a label, or of
+        weight zero, are left out. ValueError if there are more or fewer predictors.
+        """
         if len(scores) != self._predictors:
             raise ValueError(f"expected the scores of {self._predictors} predictors, found those of {len(scores)}")
         return _add, (labels, weights, scores, start, stop, self._loss, self._state)

@@ -191,18 +191,3 @@ class ProgressiveLoss:
     def _observed_all(self, span: Span) -> bool:
         """Return whether all examples of the span were observed; the recent span always counts as observed."""
         return span == "recent" or self._missed[("whole", "epoch", "last_epoch").index(span)] == 0.0
-
-    @property
-    def progressive_loss(self) -> float:
-        """The mean loss since the start."""
-        return self.report("whole").loss
-
-    @property
-    def linear_progressive_loss(self) -> float:
-        """The mean loss of the linear predictor since the start."""
-        return self.report("whole").linear_loss
-
-    @property
-    def best_constant_loss(self) -> float:
-        """The mean loss of the best constant in hindsight."""
-        return self.report("whole").best_constant_loss

@@ -68,7 +68,8 @@ class SingleRow:
         before = learner.examples
         self._prepare()
         if self._units is not None:
-            self._label[0] = (self.label.item() - self._units.centre) / self._units.width
+            centre, width = self._units.scale
+            self._label[0] = (self.label.item() - centre) / width
         found = self._learn()
         if found >= 0:
             _refuse()

@@ -7,7 +7,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.state.table import Table, copy_table
+from stream_apple.core.learner.state.table import Table
 from stream_apple.stream.positions.lineage import Lineage
 
 
@@ -43,7 +43,7 @@ class ModelImage(NamedTuple):
         """Return the same image in memory of its own, which stays as it is while the model learns on."""
         sums = {name: array.copy() for name, array in self.sums.items()}
         return self._replace(
-            table=copy_table(self.table),
+            table=self.table.copy(),
             learned={name: sums[name] for name in self.learned},
             sums=sums,
             observed={name: array.copy() for name, array in self.observed.items()},

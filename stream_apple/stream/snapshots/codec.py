@@ -26,7 +26,7 @@ import msgpack
 
 from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.merging.stacks import copy_into
-from stream_apple.core.learner.state.table import blocks_of, check_finite, part_of
+from stream_apple.core.learner.state.table import blocks_of, check_finite
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.model.model_image import Ended, ModelImage
@@ -156,7 +156,7 @@ class SnapshotEncoder:
         table = self._image.table
         for index, (start, stop) in enumerate(self._blocks):
             self._check(start, stop)
-            yield self._seal(index, encode_block(part_of(table, start, stop)))
+            yield self._seal(index, encode_block(table.part(start, stop)))
         self._check(len(table.slots) - 1, len(table.slots))
         self.digest = self._image.digest(self._learner_digest.finish(table, self._image.learned))
         manifest = _manifest(self._model, self._image, self.digest)
@@ -240,7 +240,7 @@ class SnapshotDecoder:
 
     def _take_block(self, version: int, frame: bytes, data: bytes) -> None:
         start, stop = self._blocks[self._next]
-        block = part_of(self._model.learner.table, start, stop)
+        block = self._model.learner.table.part(start, stop)
         if self._kept is None:
             decode_block(version, data, block)
         else:
@@ -284,7 +284,7 @@ class SnapshotDecoder:
             if alone or self._next == len(self._blocks):
                 most = MOST_OF_A_MANIFEST
             else:
-                most = most_of_a_block(part_of(self._model.learner.table, *self._blocks[self._next]))
+                most = most_of_a_block(self._model.learner.table.part(*self._blocks[self._next]))
             return version, envelope.data, decompressed(envelope.data, most)
         except DAMAGES as error:
             raise SnapshotError(

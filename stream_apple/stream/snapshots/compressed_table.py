@@ -9,11 +9,8 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import (
     Table,
     blocks_of,
-    copy_table,
     empty_block,
     empty_table,
-    nominated_places,
-    part_of,
     taken_count,
 )
 from stream_apple.stream.snapshots.blocks import decode_block, decompressed, most_of_a_block
@@ -35,9 +32,9 @@ class CompressedTable:
     def add(self, version: int, frame: bytes, data: bytes) -> Table:
         """Keep the next frame, given its format and its content; return the block, until the next one comes."""
         assert self._memory is not None
-        block = part_of(self._memory, 0, self._block)
+        block = self._memory.part(0, self._block)
         decode_block(version, data, block)
-        self._nominees.append(nominated_places(block) + self._block * len(self._frames))
+        self._nominees.append(block.nominees() + self._block * len(self._frames))
         self._most_taken = max(self._most_taken, taken_count(block))
         self._frames.append((version, frame))
         return block
@@ -45,7 +42,7 @@ class CompressedTable:
     def finish(self, table: Table) -> None:
         """Keep the constant of this table; nothing else of it is looked at."""
         last = len(table.slots) - 1
-        self._constant = copy_table(part_of(table, last, last + 1))
+        self._constant = table.part(last, last + 1).copy()
         self._memory = None
 
     def nominees(self) -> NDArray[np.int64]:
@@ -61,7 +58,7 @@ class CompressedTable:
         if start == 1 << self._bits:
             assert self._constant is not None
             return self._constant
-        block = part_of(memory, 0, stop - start)
+        block = memory.part(0, stop - start)
         self._decode(start // self._block, block)
         return block
 
@@ -70,8 +67,8 @@ class CompressedTable:
         assert self._constant is not None
         table, last = empty_table(self._bits, self._extent), 1 << self._bits
         for number, (start, stop) in enumerate(blocks_of(table)):
-            self._decode(number, part_of(table, start, stop))
-        copy_into(part_of(table, last, last + 1), self._constant)
+            self._decode(number, table.part(start, stop))
+        copy_into(table.part(last, last + 1), self._constant)
         return table
 
     def _decode(self, number: int, block: Table) -> None:

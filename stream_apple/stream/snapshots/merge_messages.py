@@ -23,7 +23,7 @@ import msgpack
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_from
 from stream_apple.core.learner.new_model import extent_of
 from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.state.table import blocks_of, check_finite, empty_table, part_of
+from stream_apple.core.learner.state.table import blocks_of, check_finite, empty_table
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.positions.merge_note import MergedPointer
@@ -139,7 +139,7 @@ def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[
     """Return the messages of a merged model; ModelError if a weight is not finite: that is never kept."""
     blocks, compress = blocks_of(model.table), compressor()
     check_finite(model.table, 0, len(model.table.slots))
-    contents = [encode_block(part_of(model.table, start, stop)) for start, stop in blocks]
+    contents = [encode_block(model.table.part(start, stop)) for start, stop in blocks]
     contents.append(
         msgpack.packb(
             {
@@ -298,7 +298,7 @@ class MergeDecoder:
             )
         try:
             if self._next < len(self._blocks):
-                block = part_of(self.model.table, *self._blocks[self._next])
+                block = self.model.table.part(*self._blocks[self._next])
                 decode_block(slots, _data(envelope, most_of_a_block(block)), block)
             else:
                 self._finish(_content(slots, envelope))

@@ -86,7 +86,7 @@ class TestStatus:
         assert (live["partition"], live["state"], restoring["state"]) == (0, "live", "restoring")
         assert live["lag_records"] == 12
         assert restoring["recovery_records_left"] == 5
-        assert live["losses"]["start"]["progressive_loss"] == site.model.learner.progress.progressive_loss
+        assert live["losses"]["start"]["progressive_loss"] == site.model.learner.progress.report("whole").loss
         assert live["losses"]["start"]["linear_progressive_loss"] > live["losses"]["start"]["progressive_loss"]
         assert live["digest"]["digest"] == site.model.ended.digest
         assert live["examples"]["learned"] == 800

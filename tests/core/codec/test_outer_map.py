@@ -41,7 +41,7 @@ def changed(value: bytes, label: float, weight: float | None) -> bytes:
     """The message with a label and a weight put in."""
     found = opened(value, 1 << 20)
     assert isinstance(found, OuterMap)
-    return LabelAndWeight(label, weight).put_into(found)
+    return found.labelled(LabelAndWeight(label, weight))
 
 
 class TestGood:

@@ -80,8 +80,8 @@ def test_never_noticeably_worse_than_linear(stream: Stream, rate: float, loss: L
         unit = 1.0 if loss == "logistic" else float(np.ptp([0.0, *labels[:stop]])) ** 2 / 2
         early = 0.11 * unit * weights.max() if stop <= EARLY else 0.0
         total = learner.progress.whole[0]
-        assert learner.progress.progressive_loss * total <= (
-            MOST * learner.progress.linear_progressive_loss * total + early
+        assert learner.progress.report("whole").loss * total <= (
+            MOST * learner.progress.report("whole").linear_loss * total + early
         )
     assert parents > 20, "there must be something that could hurt"
 

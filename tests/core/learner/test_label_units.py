@@ -57,8 +57,8 @@ def test_scores_are_in_the_unit_of_labels() -> None:
     assert scores.predictions[:10] == pytest.approx(before, abs=1e-9)
     assert scores.linear[:10] == pytest.approx(before, abs=1e-9)
     assert np.array_equal(scores.losses, (scores.predictions - batch.labels) ** 2)
-    assert learner.units.centre == pytest.approx(batch.labels[:10].mean())
-    assert learner.units.width == pytest.approx(batch.labels[:10].std())
+    assert learner.units.scale[0] == pytest.approx(batch.labels[:10].mean())
+    assert learner.units.scale[1] == pytest.approx(batch.labels[:10].std())
     assert abs(learner.predict(batch).mean() - 50.0) < 1.0
 
 
@@ -117,8 +117,8 @@ def test_a_third_value_makes_amounts(labels: tuple[float, ...]) -> None:
     batch = stream(20.0, 5.0)
     batch.labels[: len(labels)] = labels
     learner, scores = learned(batch, 3)
-    assert learner.units.centre == pytest.approx(batch.labels[:10].mean())
-    assert learner.units.width == pytest.approx(batch.labels[:10].std())
+    assert learner.units.scale[0] == pytest.approx(batch.labels[:10].mean())
+    assert learner.units.scale[1] == pytest.approx(batch.labels[:10].std())
     for at in range(len(labels), 10):
         so_far = batch.labels[:at]
         assert abs(scores.linear[at] - so_far.mean()) <= so_far.std() * 1.001
@@ -147,4 +147,4 @@ def test_labels_beyond_all_reason_leave_numbers() -> None:
     units = LabelUnits(2)
     labels = np.array([1e200, -1e200])
     units.include(labels)
-    assert np.isfinite([units.centre, units.width]).all()
+    assert np.isfinite([units.scale[0], units.scale[1]]).all()

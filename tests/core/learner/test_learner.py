@@ -126,7 +126,7 @@ def test_losses_of_learn_are_those_of_its_predictions() -> None:
         np.testing.assert_allclose(scores.losses, expected, rtol=1e-12, atol=1e-300)
         weighted = ~np.isnan(batch.labels)
         mean = np.average(scores.losses[weighted], weights=batch.weights[weighted])
-        assert learner.progress.progressive_loss == pytest.approx(mean, rel=1e-12)
+        assert learner.progress.report("whole").loss == pytest.approx(mean, rel=1e-12)
 
 
 @pytest.mark.parametrize(("bits", "names"), [(8, 40), (14, 12)], ids=["full table", "roomy table"])

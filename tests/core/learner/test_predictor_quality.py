@@ -39,11 +39,17 @@ def numbers(items: Sequence[float]) -> Floats:
     return np.array(items, np.float64)
 
 
+def add(quality: PredictorQuality, labels: Floats, weights: Floats, scores: tuple[Floats, ...], *rows: int) -> None:
+    """As the progressive loss does."""
+    call, arguments = quality.kernel_call(labels, weights, scores, *rows)
+    call(*arguments)
+
+
 def quality_of(examples: Sequence[Predicted], label: Callable[[bool], float] = float) -> PredictorQuality:
     """Of one predictor with squared loss; the place is the score."""
     quality = PredictorQuality(loss=SQUARED, predictors=1)
     labels, weights = numbers([label(e.positive) for e in examples]), numbers([e.weight for e in examples])
-    quality.add(labels, weights, (numbers([e.place for e in examples]),), 0, len(examples))
+    add(quality, labels, weights, (numbers([e.place for e in examples]),), 0, len(examples))
     return quality
 
 
@@ -104,7 +110,7 @@ def test_auc_of_a_rare_label_is_right_to_a_thousandth(logistic: bool) -> None:  
     """A million examples, a thousand of which are positive."""
     labels, weights, scores = rare(1_000_000, logistic=logistic)
     quality = PredictorQuality(loss=LOGISTIC if logistic else SQUARED, predictors=3)
-    quality.add(labels, weights, scores, 0, len(labels))
+    add(quality, labels, weights, scores, 0, len(labels))
     pair = np.unique(labels)
     for which, each in enumerate(scores):
         report = quality.report("whole", which)
@@ -123,9 +129,9 @@ def test_no_result_depends_on_where_the_stream_is_cut(logistic: bool) -> None:  
     labels, weights, scores = rare(1_000_000, logistic=logistic)
     cuts = [0, *np.sort(np.random.default_rng(2).integers(0, 1_000_000, 500)).tolist(), 1_000_000]
     whole, parts = (PredictorQuality(loss=LOGISTIC if logistic else SQUARED, predictors=3) for _ in range(2))
-    whole.add(labels, weights, scores, 0, 1_000_000)
+    add(whole, labels, weights, scores, 0, 1_000_000)
     for start, stop in pairwise(cuts):
-        parts.add(labels, weights, scores, start, stop)
+        add(parts, labels, weights, scores, start, stop)
     assert state(whole) == state(parts)
 
 
@@ -135,13 +141,13 @@ def test_a_copy_of_the_arrays_has_the_same_future() -> None:
     labels[1500] = weights[1500] = 1.0
     for at in (0, 1, 1000, 2000):
         old, new = (PredictorQuality(loss=SQUARED, predictors=3) for _ in range(2))
-        old.add(labels, weights, scores, 0, at)
+        add(old, labels, weights, scores, 0, at)
         old.end_epoch()
         for name, array in new.arrays().items():
             assert array.ndim == 1
             array[:] = old.arrays()[name]
         for quality in (old, new):
-            quality.add(labels, weights, scores, at, 3000)
+            add(quality, labels, weights, scores, at, 3000)
         assert state(old) == state(new)
         assert new.report("whole", 0).positives > 0.0
 
@@ -156,7 +162,7 @@ def test_spans_are_of_the_examples_that_they_name() -> None:
     for start, stop in pairwise(ends):
         if start:
             quality.end_epoch()
-        quality.add(labels, weights, (places,), start, stop)
+        add(quality, labels, weights, (places,), start, stop)
     later = np.cumsum(~np.isnan(labels)[::-1])[::-1] - 1
     decayed = weights * (1.0 - 1.0 / RECENT) ** later
     for span, (start, stop), importance in (
@@ -177,7 +183,7 @@ def test_recent_sums_stay_right_for_long() -> None:
     places = np.tile([0.25, 0.75], 500_000)
     right, wrong = np.tile([0.0, 1.0], 500_000), np.tile([1.0, 0.0], 500_000)
     for labels, expected in ((right, 1.0), (wrong, 0.0), (right, 1.0)):
-        quality.add(labels, np.ones(1_000_000), (places,), 0, 1_000_000)
+        add(quality, labels, np.ones(1_000_000), (places,), 0, 1_000_000)
         report = quality.report("recent", 0)
         assert report.auc == pytest.approx(expected, abs=1e-12)
         assert (report.positives, report.negatives) == pytest.approx((RECENT / 2, RECENT / 2), rel=1e-3)
@@ -190,9 +196,9 @@ def test_importance_is_repetition() -> None:
     labels[::50] = 1.0
     times = np.random.default_rng(4).integers(0, 4, 4000)
     weighted, repeated = (PredictorQuality(loss=LOGISTIC, predictors=3) for _ in range(2))
-    weighted.add(labels, times.astype(np.float64), scores, 0, 4000)
+    add(weighted, labels, times.astype(np.float64), scores, 0, 4000)
     again = tuple(np.repeat(each, times) for each in scores)
-    repeated.add(np.repeat(labels, times), np.ones(times.sum()), again, 0, int(times.sum()))
+    add(repeated, np.repeat(labels, times), np.ones(times.sum()), again, 0, int(times.sum()))
     one, other = weighted.report("whole", 1), repeated.report("whole", 1)
     assert one.auc == other.auc
     assert one[:6] == pytest.approx(other[:6], rel=1e-9)
@@ -206,7 +212,7 @@ class TestLabels:
     def test_one_label_is_not_enough(self, label: float, logistic: bool) -> None:  # noqa: FBT001
         """Without labels not even a loss is known."""
         quality = PredictorQuality(loss=LOGISTIC if logistic else SQUARED, predictors=1)
-        quality.add(np.full(9, label), np.ones(9), (np.full(9, 0.5),), 0, 9)
+        add(quality, np.full(9, label), np.ones(9), (np.full(9, 0.5),), 0, 9)
         for span in SPANS:
             report = quality.report(span, 0)
             assert is_unknown(report)
@@ -217,7 +223,7 @@ class TestLabels:
         quality = quality_of([Predicted(YES, 1.0, 1.0), Predicted(NO, 1.0, 0.0)])
         quality.end_epoch()
         assert is_unknown(quality.report("epoch", 0)._replace(positives=math.nan, negatives=math.nan))
-        quality.add(np.zeros(4), np.ones(4), (np.full(4, 0.25),), 0, 4)
+        add(quality, np.zeros(4), np.ones(4), (np.full(4, 0.25),), 0, 4)
         report = quality.report("epoch", 0)
         assert math.isnan(report.auc)
         assert math.isnan(report.calibration_ratio)
@@ -227,11 +233,11 @@ class TestLabels:
     def test_a_third_label_ends_it_for_ever(self) -> None:
         """The loss goes on; a label of weight zero is none."""
         quality = quality_of([Predicted(YES, 1.0, 1.0), Predicted(NO, 1.0, 0.0)])
-        quality.add(np.full(1, 2.0), np.zeros(1), (np.zeros(1),), 0, 1)
+        add(quality, np.full(1, 2.0), np.zeros(1), (np.zeros(1),), 0, 1)
         assert quality.report("whole", 0).auc == 1.0
-        quality.add(np.full(1, 2.0), np.ones(1), (np.zeros(1),), 0, 1)
+        add(quality, np.full(1, 2.0), np.ones(1), (np.zeros(1),), 0, 1)
         assert is_unknown(quality.report("whole", 0))
-        quality.add(np.array([0.0, 1.0]), np.ones(2), (np.array([0.5, 0.5]),), 0, 2)
+        add(quality, np.array([0.0, 1.0]), np.ones(2), (np.array([0.5, 0.5]),), 0, 2)
         for span in ("whole", "epoch", "recent"):
             assert is_unknown(quality.report(span, 0))
         assert quality.report("whole", 0).loss == (4.0 + 0.5) / 5
@@ -248,7 +254,7 @@ class TestLabels:
         scores = np.clip(truth, min(low, 0.0), max(high, 0.0))
         scores[:3000] = np.clip(truth[:3000], *seen)
         quality = PredictorQuality(loss=SQUARED, predictors=1)
-        quality.add(labels, np.ones(6000), (scores,), 0, 6000)
+        add(quality, labels, np.ones(6000), (scores,), 0, 6000)
         exact = binary_measures(labels, np.ones(6000), places_of(SQUARED, scores, labels), high)
         report = quality.report("whole", 0)
         assert report.positives == (labels == high).sum()
@@ -262,7 +268,7 @@ def test_extreme_scores_have_bins_of_their_own() -> None:
     assert squared.report("whole", 0).auc == 1.0
     logistic = PredictorQuality(loss=LOGISTIC, predictors=1)
     labels, scores = np.array([-1.0, -1.0, 1.0, 1.0]), np.array([-50.0, -9.0, 9.0, 50.0])
-    logistic.add(labels, np.ones(4), (scores,), 0, 4)
+    add(logistic, labels, np.ones(4), (scores,), 0, 4)
     report = logistic.report("whole", 0)
     assert report.auc == 1.0
     assert report.loss == pytest.approx(math.log1p(math.exp(-9.0)) / 2)
@@ -278,7 +284,7 @@ def test_the_state_is_small() -> None:
 def test_another_number_of_predictors_is_refused() -> None:
     """The arrays have room for those that were told."""
     with pytest.raises(ValueError, match="expected the scores of 2 predictors, found those of 1"):
-        PredictorQuality(loss=SQUARED, predictors=2).add(np.ones(1), np.ones(1), (np.ones(1),), 0, 1)
+        add(PredictorQuality(loss=SQUARED, predictors=2), np.ones(1), np.ones(1), (np.ones(1),), 0, 1)
 
 
 @pytest.mark.parametrize("ended", ["weights", "losses"])

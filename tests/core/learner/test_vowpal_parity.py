@@ -72,7 +72,7 @@ def compare(
     span = max(1.0, float(np.ptp([0.0, *batch.labels])))
     error = np.abs(scores.predictions - theirs.predictions).max()
     assert error <= per_example * span
-    assert abs(learner.progress.progressive_loss - theirs.loss) <= mean * span**2
+    assert abs(learner.progress.report("whole").loss - theirs.loss) <= mean * span**2
     assert learner.evicted == learner.deferred == learner.truncated == 0
 
 

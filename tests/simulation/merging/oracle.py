@@ -12,7 +12,6 @@ from support.records import DECODER, TOPIC, FakeRecord
 
 from stream_apple.core.learner.merging.merge import adopt, merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
-from stream_apple.core.learner.state.table import copy_table
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.model.model_image import Ended
 from stream_apple.stream.model.partition_model import EpochEnd, PartitionModel
@@ -72,7 +71,7 @@ class Lane(PartitionModel):
     def contribution(self) -> Mergeable:
         """What it is made of now, in memory of its own."""
         options, table, sums = mergeable_of(self.learner)
-        return Mergeable(options, copy_table(table), {name: array.copy() for name, array in sums.items()})
+        return Mergeable(options, table.copy(), {name: array.copy() for name, array in sums.items()})
 
     def _end_epoch(self, epoch: int, offset: int, *, digested: bool = True) -> EpochEnd:
         grown, self._grown = self._grown, None

@@ -169,5 +169,5 @@ def test_weights_count_and_constants_are_beside() -> None:
 def test_classes_are_not_remembered() -> None:
     """A class's score is many numbers: the documents say so."""
     early = EarlyScores(Options(loss="softmax", classes=3, pending_labels=10), LabelUnits(0))
-    assert math.isnan(early.asked.progressive_loss)
+    assert math.isnan(early.asked.report("whole").loss)
     assert asked_of(early).losses == {}

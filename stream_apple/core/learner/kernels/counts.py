@@ -29,7 +29,7 @@ def take_attributes(origins: Origins, example: BaseFeatures) -> None:
 
 @part
 def note_newcomers(
-    base: BaseFeatures, work: Work, origins: Origins, exhaustive: bool, passed: Index, wanted: Index  # noqa: FBT001
+    base: BaseFeatures, work: Work, origins: Origins, exhaustive: bool, passed: Index, wanted: Index
 ) -> None:  # fmt: skip
     """Write the origins of newcomers[wanted:wanted + passed], which are products.misses[:passed]."""
     products = work.products

@@ -144,46 +144,33 @@ def decayed_weight(table: Table, decay: Decay, which: int, place: Index) -> floa
 
 
 @routine
-def catch_up_expanded(table: Table, decay: Decay, features: ActiveFeatures, found: Index) -> None:
-    """Apply the pending shrinkage to features [1, found) for the expanded predictors, and gather apple's weights."""
-    for t in range(U1, found):
-        place = features.slot[t]
-        _catch_up_expanded_weights(table, decay, place)
-        features.weight[t] = table.slots[place]["weight"]
+def catch_up(table: Table, decay: Decay, features: ActiveFeatures, stop: Index, leader: int) -> None:
+    """Apply the pending shrinkage to features [1, stop), and gather the leader's weights.
 
-
-@routine
-def catch_up_linear(table: Table, decay: Decay, features: ActiveFeatures, base: Index) -> None:
-    """Apply the pending shrinkage to features [1, base) for the linear predictors, and gather linear weights."""
-    for t in range(U1, base):
+    leader  APPLE, for the weights of the expanded predictors; or LINEAR, for those of the linear ones
+    """
+    for t in range(U1, stop):
         place = features.slot[t]
-        _catch_up_linear_weights(table, decay, place)
-        features.weight[t] = table.slots[place]["linear_weight"]
+        _catch_up_weights(table, decay, place, is_expanded(leader))
+        features.weight[t] = read_weight(table.slots, table.companions, place, leader)
 
 
 @routine
 def catch_up_slot(table: Table, decay: Decay, place: Index) -> None:
     """Apply the pending shrinkage to all weights of a slot, which is not the constant's."""
-    _catch_up_expanded_weights(table, decay, place)
+    _catch_up_weights(table, decay, place, True)
     if table.slots[place]["degree"] <= 1:
-        _catch_up_linear_weights(table, decay, place)
+        _catch_up_weights(table, decay, place, False)
 
 
 @part
-def _catch_up_expanded_weights(table: Table, decay: Decay, place: Index) -> None:
-    for which in range(predictors_of(table.companions)):
-        if is_expanded(which):
+def _catch_up_weights(table: Table, decay: Decay, place: Index, expanded: bool) -> None:
+    predictors = predictors_of(table.companions)
+    for which in range(predictors):
+        if is_expanded(which) == expanded:
             write_weight(table.slots, table.companions, place, which, decayed_weight(table, decay, which, place))
-    table.stamps[place, OF_APPLE] = decay.drawn[OF_APPLE]
-    if len(table.companions) > 0:
-        table.stamps[place, OF_FAST] = decay.drawn[OF_FAST]
-
-
-@part
-def _catch_up_linear_weights(table: Table, decay: Decay, place: Index) -> None:
-    for which in range(predictors_of(table.companions)):
-        if not is_expanded(which):
-            write_weight(table.slots, table.companions, place, which, decayed_weight(table, decay, which, place))
+    for which in range(predictors):
+        if is_expanded(which) == expanded:
             of = decays_with(which)
             table.stamps[place, of] = decay.drawn[of]
 

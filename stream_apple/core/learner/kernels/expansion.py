@@ -77,7 +77,7 @@ class Ends(NamedTuple):
 
 @part
 def expand(
-    model: Model, base: BaseFeatures, learning: bool, work: Work, origins: Origins | None,  # noqa: FBT001
+    model: Model, base: BaseFeatures, learning: bool, work: Work, origins: Origins | None,
     credited: Credits | None,
 ) -> tuple[Index, Index]:  # fmt: skip
     """Collect the monomials of the example; return how many have slots, and how many are newcomers.

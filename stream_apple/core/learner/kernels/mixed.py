@@ -51,7 +51,7 @@ from stream_apple.core.learner.state.work import Origins, Work
 def process_mixed(
     model: Model, decay: Decay | None, trust: NDArray[np.float64] | None, origins: Origins | None,
     watch: Watch | None, work: Work, batch: Batch, early: NDArray[np.float32], scores: Scores,
-    start: int, stop: int, learn: bool,  # noqa: FBT001
+    start: int, stop: int, learn: bool,
 ) -> int:  # fmt: skip
     """Score each row of [start, stop) in order, then, if `learn`, learn it, as `process_plain` does.
 

@@ -22,8 +22,7 @@ from stream_apple.core.learner.kernels.decay import (
     OF_FAST_LINEAR,
     OF_LINEAR,
     OF_SLOW_LINEAR,
-    catch_up_expanded,
-    catch_up_linear,
+    catch_up,
     catch_up_slot,
 )
 from stream_apple.core.learner.kernels.losses import squared_slope
@@ -41,15 +40,7 @@ from stream_apple.core.learner.kernels.update import (
 )
 from stream_apple.core.learner.state.model import Decay, LearningRule, Model, ModelScalars
 from stream_apple.core.learner.state.table import LEAST_SQUARE, U0, U1, Element, Index
-from stream_apple.core.learner.state.weights import (
-    APPLE,
-    AVERAGE,
-    FAST,
-    FAST_LINEAR,
-    LINEAR,
-    SLOW_LINEAR,
-    shrunk,
-)
+from stream_apple.core.learner.state.weights import APPLE, AVERAGE, FAST, FAST_LINEAR, LINEAR, SLOW_LINEAR, shrunk
 from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64
 
 HORIZON = np.uint8(100)  # examples
@@ -110,7 +101,7 @@ def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
 @part
 def learn_expanded(
     model: Model, decay: Decay | None, features: ActiveFeatures, ends: tuple[Index, Index, Index],
-    wider: bool, mixing: Numbers64, target: Target,  # noqa: FBT001
+    wider: bool, mixing: Numbers64, target: Target,
 ) -> None:  # fmt: skip
     """Update the weights of apple, average and fast for all features, which `gather_mixed` has copied.
 
@@ -140,7 +131,7 @@ def learn_expanded(
         change = decayed_change_at(rule, decay, OF_APPLE, rule.rate, step_scale, apple)
         fast_change = decayed_change_at(rule, decay, OF_FAST, FAST_RATE * rule.rate, step_scale, fast)
         if rule.decay.l1 > 0.0:
-            catch_up_expanded(model.table, decay, features, found)
+            catch_up(model.table, decay, features, found, APPLE)
     for t in range(first, base):
         owner = slots[slot[t]]
         advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
@@ -226,7 +217,7 @@ def learn_base(
         slow_change = decayed_change_at(rule, decay, OF_SLOW_LINEAR, SLOW_LINEAR_RATE * rule.rate, step_scale, slow)
         fast_change = decayed_change_at(rule, decay, OF_FAST_LINEAR, FAST_LINEAR_RATE * rule.rate, step_scale, fast)
         if rule.decay.l1 > 0.0:
-            catch_up_linear(model.table, decay, features, base)
+            catch_up(model.table, decay, features, base, LINEAR)
     for t in range(first, base):
         advance_base(
             model, slot[t], weight[t] + change * step[t], gradient[t], slow_change * step[t], fast_change * step[t]

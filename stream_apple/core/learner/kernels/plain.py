@@ -44,8 +44,7 @@ from stream_apple.core.learner.state.work import ActiveFeatures, Numbers64, Orig
 @kernel
 def process_plain(
     model: Model, decay: Decay | None, trust: NDArray[np.float64] | None, origins: Origins | None,
-    tuples: Tuples | None, work: Work, batch: Batch, scores: Scores, start: int, stop: int,
-    learn: bool,  # noqa: FBT001
+    tuples: Tuples | None, work: Work, batch: Batch, scores: Scores, start: int, stop: int, learn: bool,
 ) -> int:  # fmt: skip
     """Progressive validation: score each row of [start, stop) in order, then, if `learn`, learn it.
 
@@ -106,7 +105,7 @@ def process_plain(
 @part
 def learn_by_adaptive_descent(
     model: Model, decay: Decay | None, features: ActiveFeatures, ends: tuple[Index, Index, Index],
-    wider: bool, mixing: Numbers64, target: Target,  # noqa: FBT001
+    wider: bool, mixing: Numbers64, target: Target,
 ) -> None:  # fmt: skip
     """Update both predictors, each by its own score, with the adaptive, normalised, invariant step of `update.py`.
 

@@ -82,7 +82,7 @@ def look_ahead(table: Table, batch: Batch, row: int, stop: int) -> None:
 
 
 @part
-def is_learned(batch: Batch, row: int, learn: bool) -> bool:  # noqa: FBT001
+def is_learned(batch: Batch, row: int, learn: bool) -> bool:
     """Return whether the row is learned: it has a label, a weight above zero, and `learn` asks for it."""
     return learn and batch.weights[row] > 0.0 and not math.isnan(batch.labels[row])
 
@@ -98,12 +98,7 @@ def are_finite(scores: Numbers64, count: int) -> bool:
 
 @part
 def publish_clipped(
-    scores: Scores,
-    row: int,
-    model: Model,
-    mixing: Numbers64,
-    label: float,
-    learning: bool,  # noqa: FBT001
+    scores: Scores, row: int, model: Model, mixing: Numbers64, label: float, learning: bool
 ) -> tuple[float, float]:
     """Clip the scores of apple and of the linear predictor, publish apple's, and return the bounds."""
     if learning:

@@ -21,8 +21,7 @@ from stream_apple.core.learner.state.work import Work
 
 @kernel
 def process_shared(
-    model: Model, decay: Decay | None, work: Work, batch: Batch, scores: Scores, start: int, stop: int,
-    learn: bool,  # noqa: FBT001
+    model: Model, decay: Decay | None, work: Work, batch: Batch, scores: Scores, start: int, stop: int, learn: bool,
 ) -> int:  # fmt: skip
     """Do what `process_plain` does; an example's new slots are taken during its expansion."""
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing

@@ -36,7 +36,7 @@ def hash_of(key: Index, bits: Index) -> Index:
 
 @routine
 def expand_shared(
-    model: Model, decay: Decay | None, base: BaseFeatures, learning: bool, work: Work  # noqa: FBT001
+    model: Model, decay: Decay | None, base: BaseFeatures, learning: bool, work: Work
 ) -> tuple[Index, Index]:  # fmt: skip
     """Collect the slots of the example in `work.features` (slot and x).
 
@@ -82,7 +82,7 @@ def expand_shared(
 @part
 def _add(
     model: Model, decay: Decay | None, work: Work, feature: tuple[Index, np.float32, np.uint8], found: Index,
-    learning: bool,  # noqa: FBT001
+    learning: bool,
 ) -> Index:  # fmt: skip
     """Add a value to the feature of its slot, which may be a new one; return how many features there are then.
 

@@ -36,7 +36,7 @@ _PLACE_MASK = (U1 << _PLACE_BITS) - U1
 
 @part
 def expand_tuples(
-    model: Model, base: BaseFeatures, attributes: Words, learning: bool, work: Work,  # noqa: FBT001
+    model: Model, base: BaseFeatures, attributes: Words, learning: bool, work: Work,
     origins: Origins | None,
 ) -> tuple[Index, Index]:  # fmt: skip
     """Collect the features of the example, as `expand` does for the other methods, and return the same numbers.

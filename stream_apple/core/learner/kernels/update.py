@@ -11,18 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_apple.core.jit import part, routine
-from stream_apple.core.learner.kernels.decay import (
-    OF_APPLE,
-    OF_LINEAR,
-    catch_up_expanded,
-    catch_up_linear,
-    catch_up_slot,
-    in_table_units,
-    shrink,
-)
+from stream_apple.core.learner.kernels.decay import OF_APPLE, OF_LINEAR, catch_up, catch_up_slot, in_table_units, shrink
 from stream_apple.core.learner.kernels.losses import invariant_step, slope_of, squared_slope
 from stream_apple.core.learner.state.model import Decay, LearningRule, Model, ModelScalars
 from stream_apple.core.learner.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U0, U1, Element, Index, Slots
+from stream_apple.core.learner.state.weights import APPLE, LINEAR
 from stream_apple.core.learner.state.work import ActiveFeatures
 
 _LARGEST = float(MOST)
@@ -157,7 +150,7 @@ def learn_apple(
         first = U1
         change = decay_and_change(rule, decay, OF_APPLE, rule.rate, (normaliser, sensitivity), target)
         if rule.decay.l1 > 0.0:
-            catch_up_expanded(model.table, decay, features, found)
+            catch_up(model.table, decay, features, found, APPLE)
     for t in range(first, found):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["weight"] = learned
@@ -209,7 +202,7 @@ def learn_linear(
         first = U1
         change = decay_and_change(rule, decay, OF_LINEAR, rule.rate, (normaliser, sensitivity), target)
         if rule.decay.l1 > 0.0:
-            catch_up_linear(model.table, decay, features, base)
+            catch_up(model.table, decay, features, base, LINEAR)
     for t in range(first, base):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["linear_weight"] = learned

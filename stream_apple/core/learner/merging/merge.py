@@ -54,16 +54,7 @@ from stream_apple.core.learner.merging.totals import Sums, merge_totals
 from stream_apple.core.learner.new_model import extent_of
 from stream_apple.core.learner.options import BITS, Options
 from stream_apple.core.learner.state.model import OCCUPIED
-from stream_apple.core.learner.state.table import (
-    BUCKET,
-    NOMINATED,
-    PARENT,
-    Words,
-    blocks_of,
-    empty_table,
-    part_of,
-    taken_count,
-)
+from stream_apple.core.learner.state.table import BUCKET, NOMINATED, PARENT, Words, blocks_of, empty_table, taken_count
 
 Parents = Literal["votes", "union"]
 _NO_KEYS: Words = np.zeros(0, np.uint64)
@@ -167,7 +158,7 @@ def merge(
         scratch, election = _scratch_for(given), Election(not votes, _NO_KEYS)
         for start, stop in some:
             others = reader.read(start, stop)
-            merge_buckets(reader.stack, others, part_of(out, start, stop), election, scratch, counted)
+            merge_buckets(reader.stack, others, out.part(start, stop), election, scratch, counted)
         reader.finish()
         return _Part(counted, numbers, reader.stack_aside)
 
@@ -180,7 +171,7 @@ def merge(
     last = len(out.slots) - 1
     constants = StackReader(given, 1, 1, _NO_BUCKETS)
     constants.read(last, last + 1)
-    merge_constants(constants.stack, part_of(out, last, last + 1), scratch)
+    merge_constants(constants.stack, out.part(last, last + 1), scratch)
     sums = merge_totals([each.sums for each in given], loss_number(options.loss))
     sums |= {name: array.copy() for name, array in given[0].sums.items() if is_of_preparation(name)}
     return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist())._replace(models_dropped=dropped))

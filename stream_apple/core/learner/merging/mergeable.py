@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stream_apple.core.learner.learner import Learner, is_of_preparation
-from stream_apple.core.learner.merging.stacks import ReadableTable, TableInMemory
+from stream_apple.core.learner.merging.stacks import ReadableTable
 from stream_apple.core.learner.merging.totals import MERGED_SUMS, Sums
 from stream_apple.core.learner.options import Options, why_not_merged, why_not_started_from
 from stream_apple.core.learner.state.table import Table
@@ -36,8 +36,7 @@ class ReadableModel(NamedTuple):
 
 def readable_of(model: Learner | Mergeable) -> ReadableModel:
     """Return a model that is in memory, as `merge` reads it: the arrays themselves."""
-    options, table, sums = model if isinstance(model, Mergeable) else mergeable_of(model)
-    return ReadableModel(options, TableInMemory(table), sums)
+    return ReadableModel(*(model if isinstance(model, Mergeable) else mergeable_of(model)))
 
 
 def mergeable_of(learner: Learner) -> Mergeable:

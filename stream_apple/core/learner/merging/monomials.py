@@ -12,6 +12,7 @@ count as 0: only proportions matter. Everything is computed in float64, in the o
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
 from stream_apple.core.learner.kernels.update import within_bounds
@@ -137,47 +138,30 @@ def write_monomial(stack: Stack, scratch: MergeScratch, which: Index, out: Table
     for c in range(np.uint64(out.class_weights.shape[1])):
         out.class_weights[place, c] = scratch.class_rows[which, c]
     at = scratch.places[which]
-    models = np.uint64(len(at))
     if len(out.residuals) > 0:
-        residuals, squares = _no_sum(), _no_sum()
-        for p in range(models):
-            here, q = at[p] >= 0, np.uint64(max(at[p], 0))
-            residuals = _add(residuals, stack.residuals[p, q]["residuals"] if here else 0.0)
-            squares = _add(squares, stack.residuals[p, q]["squares"] if here else 0.0)
-        out.residuals[place]["residuals"] = _mean_of(residuals, len(at))
-        out.residuals[place]["squares"] = _mean_of(squares, len(at))
+        out.residuals[place]["residuals"] = _mean_over(stack.residuals["residuals"], at)
+        out.residuals[place]["squares"] = _mean_over(stack.residuals["squares"], at)
     if len(out.counts) > 0:
-        positive, negative, attributes, order = _no_sum(), _no_sum(), U0, U0
-        for p in range(models):
-            here, q = at[p] >= 0, np.uint64(max(at[p], 0))
-            positive = _add(positive, stack.counts[p, q]["positive"] if here else 0.0)
-            negative = _add(negative, stack.counts[p, q]["negative"] if here else 0.0)
-            if here:  # 0 says that it is not known; another model may know it
-                attributes = max(attributes, stack.counts[p, q]["attributes"])
-                order = max(order, stack.counts[p, q]["order"])
-        out.counts[place]["positive"] = _mean_of(positive, len(at))
-        out.counts[place]["negative"] = _mean_of(negative, len(at))
+        out.counts[place]["positive"] = _mean_over(stack.counts["positive"], at)
+        out.counts[place]["negative"] = _mean_over(stack.counts["negative"], at)
+        attributes, order = U0, U0
+        for p in range(np.uint64(len(at))):
+            if at[p] >= 0:  # 0 says that it is not known; another model may know it
+                counts = stack.counts[p, np.uint64(at[p])]
+                attributes, order = max(attributes, counts["attributes"]), max(order, counts["order"])
         out.counts[place]["attributes"], out.counts[place]["order"] = attributes, order
     if len(out.ablations) > 0:
-        gained = _no_sum()
-        for p in range(models):
-            here, q = at[p] >= 0, np.uint64(max(at[p], 0))
-            gained = _add(gained, stack.ablations[p, q] if here else 0.0)
-        out.ablations[place] = _mean_of(gained, len(at))
+        out.ablations[place] = _mean_over(stack.ablations, at)
 
 
 @part
-def _no_sum() -> tuple[float, float, float]:
-    """Return the sum, the least and the most of no values."""
-    return 0.0, np.inf, -np.inf
+def _mean_over(values: NDArray[np.float64], at: NDArray[np.int64]) -> float:
+    """Return the mean over the models of values[model, slot], 0 where a model has no slot of the monomial.
 
-
-@part
-def _add(total: tuple[float, float, float], value: float) -> tuple[float, float, float]:
-    return total[0] + value, min(total[1], value), max(total[2], value)
-
-
-@part
-def _mean_of(total: tuple[float, float, float], count: int) -> float:
-    """Return the mean, clipped to the range of the values, so that equal values have exactly that mean."""
-    return min(max(total[0] / count, total[1]), total[2])
+    It is clipped to the range of the values, so that equal values have exactly that mean.
+    """
+    total, least, most = 0.0, np.inf, -np.inf
+    for p in range(np.uint64(len(at))):
+        value = values[p, np.uint64(at[p])] if at[p] >= 0 else 0.0
+        total, least, most = total + value, min(least, value), max(most, value)
+    return min(max(total / len(at), least), most)

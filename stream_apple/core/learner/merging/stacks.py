@@ -14,25 +14,11 @@ from numpy.typing import NDArray
 from stream_apple.core.jit import kernel, part
 from stream_apple.core.learner.kernels.decay import settle
 from stream_apple.core.learner.state.model import Decay, DecayRule
-from stream_apple.core.learner.state.table import (
-    COMPANION,
-    SIDES,
-    SLOT,
-    U0,
-    U1,
-    U3,
-    Index,
-    Table,
-    copy_table,
-    most_taken,
-    nominated_places,
-    part_of,
-    taken_slots,
-)
+from stream_apple.core.learner.state.table import COMPANION, SIDES, SLOT, U0, U1, U3, Index, Table, taken_slots
 
 
 class ReadableTable(Protocol):
-    """A table of which a merge reads one block at a time; several threads may do so at once."""
+    """A table, perhaps compressed, of which a merge reads one block at a time; several threads may do so at once."""
 
     def nominees(self) -> NDArray[np.int64]:
         """Return the slots of parents that became so since the last merge, int64[k], ascending."""
@@ -52,28 +38,6 @@ class ReadableTable(Protocol):
     def copy(self) -> Table:
         """Return a copy of the whole table."""
         ...
-
-
-class TableInMemory(NamedTuple):
-    """A `ReadableTable` that is all there."""
-
-    table: Table
-
-    def nominees(self) -> NDArray[np.int64]:
-        """Return the slots of parents that became so since the last merge, int64[k], ascending."""
-        return nominated_places(self.table)
-
-    def most_taken(self) -> int:
-        """Return how many slots are taken in the block in which most are."""
-        return most_taken(self.table)
-
-    def part(self, start: int, stop: int, memory: Table) -> Table:  # noqa: ARG002  for those that are not
-        """Return views of slots [start, stop)."""
-        return part_of(self.table, start, stop)
-
-    def copy(self) -> Table:
-        """Return a copy of the whole table."""
-        return copy_table(self.table)
 
 
 class Stack(NamedTuple):
@@ -96,17 +60,8 @@ class Stack(NamedTuple):
 
     def part(self, at: int, size: int | None = None) -> Table:
         """Return the first `size` slots of one model as a table; None: all of them."""
-        return Table(
-            slots=self.slots[at, :size],
-            tags=np.zeros(0, np.uint64),
-            admission_filter=np.zeros(0, np.uint8),
-            companions=self.companions[at, :size],
-            residuals=self.residuals[at, :size],
-            stamps=self.stamps[at, :size],
-            counts=self.counts[at, :size],
-            class_weights=self.class_weights[at, :size],
-            ablations=self.ablations[at, :size],
-        )
+        columns = {name: getattr(self, name)[at, :size] for name in ("slots", "companions", *SIDES)}
+        return Table(tags=np.zeros(0, np.uint64), admission_filter=np.zeros(0, np.uint8), **columns)
 
 
 def empty_stack(models: int, buckets: int, slots: int, like: Table) -> Stack:

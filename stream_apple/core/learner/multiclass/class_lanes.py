@@ -5,18 +5,17 @@ every processor. For the largest and the smallest of some numbers the order make
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from stream_apple.core.jit import instruction
+from stream_apple.core.jit import Operand, emit_prefetch, instruction, no_prefetch
 from stream_apple.core.learner.kernels.lane_writer import DOUBLES, FLOATS, LANE_NUMBERS, LaneWriter
 from stream_apple.core.learner.state.table import CACHE_LINE, LEAST_SQUARE, MOST, MOST_WEIGHT, Floats, Index
 from stream_apple.core.learner.state.work import LANES, Numbers64
 
-_BYTE, _INT, _WORD, _FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+_INT, _WORD, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _LEAST, _MOST, _BOUND = (float(number) for number in (LEAST_SQUARE, MOST, MOST_WEIGHT))
 _LINE_OF_FLOATS = CACHE_LINE // np.dtype(np.float32).itemsize
 
@@ -24,11 +23,11 @@ _LINE_OF_FLOATS = CACHE_LINE // np.dtype(np.float32).itemsize
 class _ClassWriter(LaneWriter):
     """Emits instructions for each of `count` classes, eight at once; some of the last lanes may have no class."""
 
-    def __init__(self, context: Any, builder: Any, count: Any) -> None:  # noqa: ANN401
-        super().__init__(context, builder)
+    def __init__(self, builder: Operand, count: Operand) -> None:
+        super().__init__(builder)
         self._count = count
-        self._at: Any = None
-        self._valid: Any = None
+        self._at: Operand = None
+        self._valid: Operand = None
 
     def each_eight(self, body: Callable[[], None]) -> None:
         """Emit `body` in a loop, and once more for the classes that are left."""
@@ -42,21 +41,20 @@ class _ClassWriter(LaneWriter):
             self._valid = b.icmp_unsigned("<", LANE_NUMBERS, self.in_all(b.sub(self._count, whole)))
             body()
 
-    def row(self, kind: Any, rows: Any, place: Any, column: Any) -> Any:  # noqa: ANN401
+    def row(self, rows: Operand, place: Operand, column: Operand) -> Operand:
         """Return the address of rows[place, column]."""
-        array = self.array(kind, rows)
-        columns = cgutils.unpack_tuple(self.b, array.shape, 2)[1]
-        return self.b.gep(array.data, [self.b.add(self.b.mul(place, columns), column)])
+        columns = cgutils.unpack_tuple(self.b, rows.shape, 2)[1]
+        return self.b.gep(rows.data, [self.b.add(self.b.mul(place, columns), column)])
 
-    def read(self, address: Any) -> Any:  # noqa: ANN401
+    def read(self, address: Operand) -> Operand:
         """Return these eight classes' numbers of the row that begins at `address`."""
         return self.load(self.b.gep(address, [self._at]), FLOATS, self._valid)
 
-    def write(self, value: Any, address: Any) -> None:  # noqa: ANN401
+    def write(self, value: Operand, address: Operand) -> None:
         """Replace these eight classes' numbers of the row that begins at `address`."""
         self.store(value, self.b.gep(address, [self._at]), self._valid)
 
-    def add(self, value: Any, sums: Any) -> None:  # noqa: ANN401
+    def add(self, value: Operand, sums: Operand) -> None:
         """Add float32 numbers to these eight classes' float64 ones in the scratch.
 
         It stores whole vectors: after a masked store, the next feature's load would wait until memory has it.
@@ -64,40 +62,40 @@ class _ClassWriter(LaneWriter):
         place = self.b.gep(sums, [self._at])
         self.store(self.b.fadd(self.load(place, DOUBLES), self.b.fpext(value, DOUBLES)), place)
 
-    def factors(self, array: Any) -> Any:  # noqa: ANN401
+    def factors(self, array: Operand) -> Operand:
         """Return these eight classes' numbers of the scratch."""
         return self.load(self.b.gep(array, [self._at]), FLOATS)
 
-    def smaller(self, one: Any, other: Any) -> Any:  # noqa: ANN401
+    def smaller(self, one: Operand, other: Operand) -> Operand:
         """Return the smaller of two numbers in each lane; none is NaN."""
         return self.b.select(self.b.fcmp_ordered("<", other, one), other, one)
 
-    def larger(self, one: Any, other: Any) -> Any:  # noqa: ANN401
+    def larger(self, one: Operand, other: Operand) -> Operand:
         """Return the larger of two numbers in each lane; none is NaN."""
         return self.b.select(self.b.fcmp_ordered(">", other, one), other, one)
 
-    def within(self, value: Any, low: float, high: float) -> Any:  # noqa: ANN401
+    def within(self, value: Operand, low: float, high: float) -> Operand:
         """Return `value` clipped to [low, high]."""
-        bounds = (ir.Constant(FLOATS, [bound] * LANES) for bound in (high, low))
-        return self.larger(self.smaller(value, next(bounds)), next(bounds))
+        most, least = (ir.Constant(FLOATS, [bound] * LANES) for bound in (high, low))
+        return self.larger(self.smaller(value, most), least)
 
-    def step(self, ratio: Any, gradient: Any) -> Any:  # noqa: ANN401
+    def step(self, ratio: Operand, gradient: Operand) -> Operand:
         """Return ratio / sqrt(gradient)."""
         return self.b.fdiv(ratio, self.call(f"sqrt.v{LANES}f32", FLOATS, gradient))
 
-    def extreme(self, start: float) -> Any:  # noqa: ANN401
+    def extreme(self, start: float) -> Operand:
         """Return memory for the largest or smallest number so far in each lane, which any number beats at the start."""
         place = cgutils.alloca_once(self.b, FLOATS)
         self.b.store(ir.Constant(FLOATS, [start] * LANES), place)
         return place
 
-    def note(self, place: Any, choose: Callable[[Any, Any], Any], value: Any) -> None:  # noqa: ANN401
+    def note(self, place: Operand, choose: Callable[[Operand, Operand], Operand], value: Operand) -> None:
         """Let these eight classes' numbers compete for the place."""
         before = self.b.load(place)
         chosen = choose(before, value)
         self.b.store(chosen if self._valid is None else self.b.select(self._valid, chosen, before), place)
 
-    def best(self, place: Any, choose: Callable[[Any, Any], Any]) -> Any:  # noqa: ANN401
+    def best(self, place: Operand, choose: Callable[[Operand, Operand], Operand]) -> Operand:
         """Return the best of all lanes."""
         value = self.b.load(place)
         for step in (4, 2, 1):
@@ -106,7 +104,7 @@ class _ClassWriter(LaneWriter):
 
 
 def add_scores_one_by_one(
-    scores: Numbers64, first: Index, rows: Any, place: Index, column: Index, count: Index, x: np.float32  # noqa: ANN401
+    scores: Numbers64, first: Index, rows: Floats, place: Index, column: Index, count: Index, x: np.float32
 ) -> None:  # fmt: skip
     """Do what `add_scores` does, without vectors, for interpreted code."""
     for c in range(count):
@@ -115,24 +113,23 @@ def add_scores_one_by_one(
 
 @instruction(add_scores_one_by_one)
 def add_scores(
-    _context: Any, scores: Any, _first: Any, rows: Any, _place: Any, _column: Any, _count: Any, _x: Any,  # noqa: ANN401
-) -> tuple[object, object]:  # fmt: skip
+    b: Operand,
+    scores: Operand,
+    first: Operand,
+    rows: Operand,
+    place: Operand,
+    column: Operand,
+    count: Operand,
+    x: Operand,
+) -> None:
     """Add x times the weights rows[place, column : column + count] to the scores from `first` on."""
-
-    def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        scores, first, rows, place, column, count, x = arguments
-        writer = _ClassWriter(context, b, count)
-        sums = b.gep(writer.array(signature.args[0], scores).data, [first])
-        weights, factor = writer.row(signature.args[2], rows, place, column), writer.in_all(x)
-        writer.each_eight(lambda: writer.add(b.fmul(writer.read(weights), factor), sums))
-        return context.get_dummy_value()
-
-    word = types.uint64
-    return types.void(scores, word, rows, word, word, word, types.float32), generate
+    writer = _ClassWriter(b, count)
+    sums, weights, factor = b.gep(scores.data, [first]), writer.row(rows, place, column), writer.in_all(x)
+    writer.each_eight(lambda: writer.add(b.fmul(writer.read(weights), factor), sums))
 
 
 def accumulate_classes_one_by_one(
-    rows: Any, place: Index, column: Index, count: Index, slopes: Floats, sensitivity: Numbers64,  # noqa: ANN401
+    rows: Floats, place: Index, column: Index, count: Index, slopes: Floats, sensitivity: Numbers64,
     x: np.float32, ratio: np.float32,
 ) -> None:  # fmt: skip
     """Do what `accumulate_classes` does, without vectors, for interpreted code."""
@@ -145,38 +142,37 @@ def accumulate_classes_one_by_one(
 
 @instruction(accumulate_classes_one_by_one)
 def accumulate_classes(
-    _context: Any, rows: Any, _place: Any, _column: Any, _count: Any, slopes: Any, sensitivity: Any,  # noqa: ANN401
-    _x: Any, _ratio: Any,  # noqa: ANN401
-) -> tuple[object, object]:  # fmt: skip
+    b: Operand,
+    rows: Operand,
+    place: Operand,
+    column: Operand,
+    count: Operand,
+    slopes: Operand,
+    sensitivity: Operand,
+    x: Operand,
+    ratio: Operand,
+) -> None:
     """Add a feature's squared gradients to its accumulators, from rows[place, column] on, and to the sensitivities.
 
     slopes  float32[classes], importance times the squared slope
     ratio   x / scale
     """
+    writer = _ClassWriter(b, count)
+    accumulators = writer.row(rows, place, column)
+    square = writer.in_all(writer.larger(b.fmul(x, x), _FLOAT(_LEAST)))
+    value, share = writer.in_all(x), writer.in_all(ratio)
 
-    def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        rows, place, column, count, slopes, sensitivity, x, ratio = arguments
-        writer = _ClassWriter(context, b, count)
-        slopes, sums = writer.array(signature.args[4], slopes).data, writer.array(signature.args[5], sensitivity).data
-        accumulators = writer.row(signature.args[0], rows, place, column)
-        square = writer.in_all(writer.larger(b.fmul(x, x), _FLOAT(_LEAST)))
-        value, share = writer.in_all(x), writer.in_all(ratio)
+    def accumulate() -> None:
+        gradient = b.fadd(writer.read(accumulators), b.fmul(writer.factors(slopes.data), square))
+        gradient = writer.within(gradient, _LEAST, _MOST)
+        writer.write(gradient, accumulators)
+        writer.add(b.fmul(value, writer.step(share, gradient)), sensitivity.data)
 
-        def accumulate() -> None:
-            gradient = b.fadd(writer.read(accumulators), b.fmul(writer.factors(slopes), square))
-            gradient = writer.within(gradient, _LEAST, _MOST)
-            writer.write(gradient, accumulators)
-            writer.add(b.fmul(value, writer.step(share, gradient)), sums)
-
-        writer.each_eight(accumulate)
-        return context.get_dummy_value()
-
-    word, number = types.uint64, types.float32
-    return types.void(rows, word, word, word, slopes, sensitivity, number, number), generate
+    writer.each_eight(accumulate)
 
 
 def move_classes_one_by_one(
-    rows: Any, place: Index, column: Index, k: Index, changes: Floats, ratio: np.float32  # noqa: ANN401
+    rows: Floats, place: Index, column: Index, k: Index, changes: Floats, ratio: np.float32
 ) -> np.float32:  # fmt: skip
     """Do what `move_classes` does, without vectors, for interpreted code."""
     for c in range(k):
@@ -186,10 +182,10 @@ def move_classes_one_by_one(
     return np.float32(abs(weights.max() - weights.min()))
 
 
-@instruction(move_classes_one_by_one)
+@instruction(move_classes_one_by_one, types.float32)
 def move_classes(
-    _context: Any, rows: Any, _place: Any, _column: Any, _count: Any, changes: Any, _ratio: Any,  # noqa: ANN401
-) -> tuple[object, object]:  # fmt: skip
+    b: Operand, rows: Operand, place: Operand, column: Operand, count: Operand, changes: Operand, ratio: Operand
+) -> Operand:
     """Move the weights from rows[place, column] on, which their accumulators follow, by their steps.
 
     changes  float32[classes], the factors of the steps
@@ -197,34 +193,25 @@ def move_classes(
 
     Returns the largest difference of two of the weights.
     """
+    writer = _ClassWriter(b, count)
+    weights, share = writer.row(rows, place, column), writer.in_all(ratio)
+    accumulators = b.gep(weights, [count])
+    low, high = writer.extreme(float("inf")), writer.extreme(float("-inf"))
 
-    def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        rows, place, column, count, changes, ratio = arguments
-        writer = _ClassWriter(context, b, count)
-        changes = writer.array(signature.args[4], changes).data
-        weights = writer.row(signature.args[0], rows, place, column)
-        accumulators, share = b.gep(weights, [count]), writer.in_all(ratio)
-        low, high = writer.extreme(float("inf")), writer.extreme(float("-inf"))
+    def move() -> None:
+        gradient = writer.larger(writer.read(accumulators), ir.Constant(FLOATS, [_LEAST] * LANES))
+        by = b.fmul(writer.factors(changes.data), writer.step(share, gradient))
+        moved = writer.within(b.fadd(writer.read(weights), by), -_BOUND, _BOUND)
+        writer.write(moved, weights)
+        writer.note(low, writer.smaller, moved)
+        writer.note(high, writer.larger, moved)
 
-        def move() -> None:
-            gradient = writer.larger(writer.read(accumulators), ir.Constant(FLOATS, [_LEAST] * LANES))
-            by = b.fmul(writer.factors(changes), writer.step(share, gradient))
-            moved = writer.within(b.fadd(writer.read(weights), by), -_BOUND, _BOUND)
-            writer.write(moved, weights)
-            writer.note(low, writer.smaller, moved)
-            writer.note(high, writer.larger, moved)
-
-        writer.each_eight(move)
-        spread = b.fsub(writer.best(high, writer.larger), writer.best(low, writer.smaller))
-        return b.call(
-            cgutils.get_or_insert_function(b.module, ir.FunctionType(_FLOAT, [_FLOAT]), "llvm.fabs.f32"), [spread]
-        )
-
-    word, number = types.uint64, types.float32
-    return number(rows, word, word, word, changes, number), generate
+    writer.each_eight(move)
+    spread = b.fsub(writer.best(high, writer.larger), writer.best(low, writer.smaller))
+    return writer.call("fabs.f32", _FLOAT, spread)
 
 
-def average_classes_one_by_one(rows: Any, place: Index, column: Index, count: Index, share: np.float32) -> None:  # noqa: ANN401
+def average_classes_one_by_one(rows: Floats, place: Index, column: Index, count: Index, share: np.float32) -> None:
     """Do what `average_classes` does, without vectors, for interpreted code."""
     for c in range(count):
         mean = rows[place, column + c]
@@ -232,50 +219,23 @@ def average_classes_one_by_one(rows: Any, place: Index, column: Index, count: In
 
 
 @instruction(average_classes_one_by_one)
-def average_classes(
-    _context: Any, rows: Any, _place: Any, _column: Any, _count: Any, _share: Any,  # noqa: ANN401
-) -> tuple[object, object]:  # fmt: skip
+def average_classes(b: Operand, rows: Operand, place: Operand, column: Operand, count: Operand, share: Operand) -> None:
     """Move the means in rows[place, column : column + count] by this share of the way to rows[place, :count]."""
+    writer = _ClassWriter(b, count)
+    weights, means = (writer.row(rows, place, at) for at in (_WORD(0), column))
+    factor = writer.in_all(share)
 
-    def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        rows, place, column, count, share = arguments
-        writer = _ClassWriter(context, b, count)
-        weights, means = (writer.row(signature.args[0], rows, place, at) for at in (_WORD(0), column))
-        factor = writer.in_all(share)
+    def average() -> None:
+        mean = writer.read(means)
+        writer.write(b.fadd(mean, b.fmul(b.fsub(writer.read(weights), mean), factor)), means)
 
-        def average() -> None:
-            mean = writer.read(means)
-            writer.write(b.fadd(mean, b.fmul(b.fsub(writer.read(weights), mean), factor)), means)
-
-        writer.each_eight(average)
-        return context.get_dummy_value()
-
-    word = types.uint64
-    return types.void(rows, word, word, word, types.float32), generate
+    writer.each_eight(average)
 
 
-def _prefetch_no_row(_rows: object, _place: object, _column: object, _count: object) -> None:
-    """Do nothing: interpreted code gains nothing by a prefetch."""
-
-
-@instruction(_prefetch_no_row)
-def prefetch_row(_context: Any, rows: Any, _place: Any, _column: Any, _count: Any) -> tuple[object, object]:  # noqa: ANN401
+@instruction(no_prefetch)
+def prefetch_row(b: Operand, rows: Operand, place: Operand, column: Operand, count: Operand) -> None:
     """Prefetch all cache lines of rows[place, column : column + count]."""
-
-    def generate(context: Any, b: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        rows, place, column, count = arguments
-        writer = LaneWriter(context, b)
-        first = _ClassWriter(context, b, count).row(signature.args[0], rows, place, column)
-        for_reading, keep, data = _INT(0), _INT(3), _INT(1)
-
-        def ask(at: Any) -> None:  # noqa: ANN401
-            address = b.bitcast(b.gep(first, [at]), _BYTE.as_pointer())
-            writer.call("prefetch.p0", ir.VoidType(), address, for_reading, keep, data)
-
-        with cgutils.for_range_slice(b, _WORD(0), count, _WORD(_LINE_OF_FLOATS), _WORD) as (at, _):
-            ask(at)
-        ask(b.sub(count, _WORD(1)))
-        return context.get_dummy_value()
-
-    word = types.uint64
-    return types.void(rows, word, word, word), generate
+    first = _ClassWriter(b, count).row(rows, place, column)
+    with cgutils.for_range_slice(b, _WORD(0), count, _WORD(_LINE_OF_FLOATS), _WORD) as (at, _):
+        emit_prefetch(b, b.gep(first, [at]))
+    emit_prefetch(b, b.gep(first, [b.sub(count, _WORD(1))]))

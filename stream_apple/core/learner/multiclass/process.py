@@ -45,8 +45,7 @@ def empty_class_mixture(*, mixed: bool) -> Mixture:
 
 @kernel
 def process_classes(
-    model: Model, work: Work, class_work: ClassWork, batch: Batch, scores: Scores, start: int, stop: int,
-    learn: bool,  # noqa: FBT001
+    model: Model, work: Work, class_work: ClassWork, batch: Batch, scores: Scores, start: int, stop: int, learn: bool,
 ) -> int:  # fmt: skip
     """Do what `process_plain` does; labels are whole numbers from 0 to classes - 1, which is not checked here."""
     slots, rule, features, counts = model.table.slots, model.rule, work.features, model.scalars.counts

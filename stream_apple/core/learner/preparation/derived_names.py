@@ -23,9 +23,8 @@ def derived_names(intervals: Intervals, form: Form) -> dict[int, Derived]:
     """Return the derived features by key: all intervals or hats, and all centred values."""
     found: dict[int, Derived] = {}
     centred = keys_of_centred(intervals, form).tolist()
-    start = 0
-    for number, stop in enumerate(intervals.ends.tolist()):
-        feature, cuts = int(intervals.features[number]), intervals.cuts[start:stop]
+    for number, cuts in enumerate(intervals.cuts_of_each()):
+        feature = int(intervals.features[number])
         ends = [f"{_MINUS}{_INFINITE}", *(_shown(cut) for cut in cuts), _INFINITE]
         for at, key in enumerate(keys_of_values(feature, cuts, form).tolist() if len(cuts) else ()):
             if form.spline:
@@ -37,7 +36,6 @@ def derived_names(intervals: Intervals, form: Form) -> dict[int, Derived]:
             centre = intervals.centres[number]
             sign = "+" if centre < 0 else _MINUS
             found[centred[number]] = Derived(feature, f"{sign}{_shown(abs(centre))}")
-        start = stop
     return found
 
 

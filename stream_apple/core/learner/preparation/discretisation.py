@@ -12,7 +12,6 @@ that their slots can be freed.
 """
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -235,8 +234,7 @@ class Discretiser:
 
 def _centred_by_cuts(intervals: Intervals) -> Intervals:
     """Return the intervals with the centres and widths that follow from their cuts."""
-    starts = np.concatenate([[0], intervals.ends]).astype(np.int64)
-    pairs = [centre_of(intervals.cuts[start:stop]) for start, stop in pairwise(starts.tolist())]
+    pairs = [centre_of(cuts) for cuts in intervals.cuts_of_each()]
     centres, widths = ([pair[which] for pair in pairs] for which in range(2))
     return intervals._replace(centres=np.array(centres, np.float32), widths=np.array(widths, np.float32))
 

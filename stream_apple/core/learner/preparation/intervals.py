@@ -23,6 +23,7 @@ With `centre` a feature that is not cut and has the value 1 has the role BIN as 
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,6 +86,10 @@ class Intervals(NamedTuple):
     attributes: _Keys
     centres: NDArray[np.float32]
     widths: NDArray[np.float32]
+
+    def cuts_of_each(self) -> list[NDArray[np.float32]]:
+        """Return the cuts of each feature, in the order of the features."""
+        return [self.cuts[start:stop] for start, stop in pairwise([0, *self.ends.tolist()])]
 
 
 class Lookup(NamedTuple):
@@ -153,24 +158,16 @@ def keys_of_values(feature: int, cuts: NDArray[np.float32], form: Form) -> _Keys
     return hat_keys(feature, cuts) if form.spline else interval_keys(feature, cuts)
 
 
-def centred_key(feature: int, centre: np.float32, width: np.float32) -> int:
-    """Return the key of a feature's value that is centred so; never 0."""
-    bits = np.array([centre, width], np.float32).view(np.uint32).astype(np.uint64)
-    with np.errstate(over="ignore"):
-        made = int(
-            splitmix64_finalizer(
-                splitmix64_finalizer(np.uint64(feature) + GOLDEN + GOLDEN) ^ (bits[0] << np.uint64(32) | bits[1])
-            )
-        )
-    return made or int(GOLDEN)
-
-
 def keys_of_centred(intervals: Intervals, form: Form) -> _Keys:
-    """Return the keys, uint64[n], of the features' centred values."""
-    same = np.float32(0.0), np.float32(1.0)
-    pairs = zip(intervals.centres, intervals.widths, strict=True)
-    keys = zip(intervals.features.tolist(), pairs, strict=True)
-    return np.array([centred_key(key, *(same if form.lasting else pair)) for key, pair in keys], np.uint64)
+    """Return the keys, uint64[n], of the features' centred values; never 0."""
+    centres, widths = intervals.centres, intervals.widths
+    if form.lasting:
+        centres, widths = np.zeros_like(centres), np.ones_like(widths)
+    bits, low = (each.view(np.uint32).astype(np.uint64) for each in (centres, widths))
+    with np.errstate(over="ignore"):
+        salt = splitmix64_finalizer(intervals.features + GOLDEN + GOLDEN)
+    made = splitmix64_finalizer(salt ^ (bits << np.uint64(32) | low))
+    return np.where(made == 0, GOLDEN, made)
 
 
 def centre_of(cuts: NDArray[np.float32]) -> tuple[np.float32, np.float32]:
@@ -199,10 +196,8 @@ def look_up_table(intervals: Intervals, form: Form) -> Lookup:
             at = (at + 1) % size
         keys[at], numbers[at] = key, number
     starts = np.concatenate([[0], intervals.ends]).astype(np.int64)
-    made = [
-        keys_of_values(int(key), intervals.cuts[start:stop], form)
-        for key, start, stop in zip(intervals.features, starts[:-1], intervals.ends, strict=True)
-    ]
+    pairs = zip(intervals.features.tolist(), intervals.cuts_of_each(), strict=True)
+    made = [keys_of_values(key, cuts, form) for key, cuts in pairs]
     absent = np.flatnonzero(intervals.dense)
     return Lookup(
         keys,
@@ -220,16 +215,8 @@ def look_up_table(intervals: Intervals, form: Form) -> Lookup:
 
 def as_intervals(batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
     """Return the batch with values as intervals or hats, and with the values that are kept besides."""
-    rows = len(batch.labels)
-    made = _room_for(batch, rows, int(batch.indptr[-1] - batch.indptr[0]), intervals, lookup)
-    end = _write_rows(batch, intervals, lookup, made)
-    return made._replace(
-        keys=made.keys[:end],
-        values=made.values[:end],
-        spaces=made.spaces[:end],
-        attributes=made.attributes[:end],
-        roles=made.roles[:end],
-    )
+    made = _room_for(batch, int(batch.indptr[-1] - batch.indptr[0]), intervals, lookup)
+    return made.up_to(_write_rows(batch, intervals, lookup, made))
 
 
 def call_for_one_row(batch: Batch, room: int, intervals: Intervals, lookup: Lookup) -> tuple[Batch, KernelCall]:
@@ -237,24 +224,14 @@ def call_for_one_row(batch: Batch, room: int, intervals: Intervals, lookup: Look
 
     room  how many features the only row of `batch` has at most
     """
-    made = _room_for(batch, 1, room, intervals, lookup)
+    made = _room_for(batch, room, intervals, lookup)
     return made, (_write_rows, (batch, intervals, lookup, made))
 
 
-def _room_for(batch: Batch, rows: int, features: int, intervals: Intervals, lookup: Lookup) -> Batch:
-    """Return a batch with room for `rows` prepared rows, which had `features` features in all before."""
+def _room_for(batch: Batch, features: int, intervals: Intervals, lookup: Lookup) -> Batch:
+    """Return a batch with room for the prepared rows of `batch`, which have at most `features` features so far."""
     each = (2 if lookup.spline else 1) + int(intervals.kept.any())
-    most = each * (features + rows * len(lookup.absent))
-    spaces = np.empty(most if len(batch.spaces) else 0, np.uint64)
-    attributes = np.empty(most if len(batch.attributes) else 0, np.uint64)
-    return batch._replace(
-        indptr=np.zeros(rows + 1, np.int64),
-        keys=np.empty(most, np.uint64),
-        values=np.empty(most, np.float32),
-        spaces=spaces,
-        attributes=attributes,
-        roles=np.empty(most, np.uint8),
-    )
+    return batch.with_room(each * (features + len(batch.labels) * len(lookup.absent)), roles=True)
 
 
 @kernel

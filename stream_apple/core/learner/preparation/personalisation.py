@@ -6,8 +6,6 @@ the sum of theirs. But it is a feature from the first example on, and like the u
 it is multiplied with nothing.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,16 +14,6 @@ from stream_apple.core.jit import kernel, routine
 from stream_apple.core.learner.options import BY_KEY
 
 _ZERO = np.uint64(0)
-
-
-class Personal(NamedTuple):
-    """A batch with users' own features.
-
-    truncated  bool[n]: whether some of the example's own features did not fit
-    """
-
-    batch: Batch
-    truncated: NDArray[np.bool_]
 
 
 class UserFeatures:
@@ -53,37 +41,20 @@ class UserFeatures:
         bounds: NDArray[np.int64] = sizes + np.minimum(users * (sizes - users), self._most)
         return bounds
 
-    def add(self, batch: Batch) -> Personal:
-        """Return the examples with their users' own features, which come last.
+    def add(self, batch: Batch) -> tuple[Batch, NDArray[np.bool_]]:
+        """Return the examples with their users' own features, which come last; and of which not all did fit, bool[n].
 
         AssertionError for a batch without the column that names users.
         """
         if self._space == _ZERO:
             _check(batch.users, batch.labels, "users")
-        room = int(self.bounds(batch).sum())
-        like = (batch.spaces, batch.attributes)
-        spaces, attributes = (np.zeros(room if len(column) else 0, np.uint64) for column in like)
-        out = batch._replace(
-            indptr=np.zeros_like(batch.indptr),
-            keys=np.empty(room, np.uint64),
-            values=np.empty(room, np.float32),
-            spaces=spaces,
-            attributes=attributes,
-            roles=np.zeros(room, np.uint8),
+        out, truncated = (
+            batch.with_room(int(self.bounds(batch).sum()), roles=True),
+            np.zeros(len(batch.labels), np.bool_),
         )
-        truncated = np.zeros(len(batch.labels), np.bool_)
         with np.errstate(over="ignore"):  # keys are added mod 2^64; only interpreted code would tell
             z = _add(batch, self._space, self._most, out, truncated)
-        return Personal(
-            out._replace(
-                keys=out.keys[:z],
-                values=out.values[:z],
-                spaces=out.spaces[:z],
-                attributes=out.attributes[:z],
-                roles=out.roles[:z],
-            ),
-            truncated,
-        )
+        return out.up_to(z), truncated
 
 
 def _check(column: NDArray[np.uint64], other: NDArray[np.generic], name: str) -> None:

@@ -65,11 +65,11 @@ class Preparation:
         batch = self._with_ngrams(batch)
         if self._discretiser is not None:
             batch = self._discretiser.prepare(batch)
-        return batch if self._users is None else self._users.add(batch).batch
+        return batch if self._users is None else self._users.add(batch)[0]
 
     def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Batch:
         """Return rows [start, stop), prepared, as rows 0, 1, ...; those with a label and a weight change the state."""
-        batch = self._with_ngrams(_rows(batch, start, stop))
+        batch = self._with_ngrams(batch.rows(start, stop))
         if self._discretiser is not None:
             first, *others = self._discretiser.prepare_to_learn(batch)
             batch = joined([first, *others]) if others else first
@@ -140,20 +140,3 @@ class Preparation:
 def ngrams_of(options: Options) -> NgramSizes | None:
     """Return the sizes of n-grams that are features too; None if the options ask for none."""
     return ngram_sizes(*options.ngrams_of_namespaces()) if options.ngrams else None
-
-
-def _rows(batch: Batch, start: int, stop: int) -> Batch:
-    """Return rows [start, stop) as views with their features alone, as a stage handles all features of a batch."""
-    indptr = batch.indptr[start : stop + 1]
-    own, rows = slice(int(indptr[0]), int(indptr[-1])), slice(start, stop)
-    return Batch(
-        indptr - own.start,
-        batch.keys[own],
-        batch.values[own],
-        batch.labels[rows],
-        batch.weights[rows],
-        spaces=batch.spaces[own],
-        attributes=batch.attributes[own],
-        users=batch.users[rows],
-        roles=batch.roles[own],
-    )

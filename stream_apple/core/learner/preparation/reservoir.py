@@ -54,6 +54,11 @@ class Reservoir(NamedTuple):
     spaces: NDArray[np.uint64]
     attributes: NDArray[np.uint64]
 
+    def with_rows(self, batch: Batch, rows: NDArray[np.int64]) -> "Reservoir":
+        """Return the examples, and behind them these rows of the batch."""
+        pairs: Any = zip(self, reservoir_of(batch, rows), strict=True)
+        return Reservoir(*(np.concatenate(pair) for pair in pairs))
+
 
 def empty_reservoir() -> Reservoir:
     """Return a reservoir of no examples."""
@@ -94,10 +99,7 @@ def fill(reservoir: Reservoir, batch: Batch, most: int) -> tuple[Reservoir, int,
         stop = int(taken[-1]) + 1 if len(taken) else 0
     else:
         stop = int(learned[room])
-    new = reservoir_of(batch, taken)
-    pairs: Any = zip(reservoir, new, strict=True)
-    joined = Reservoir(*(np.concatenate(pair) for pair in pairs))
-    return joined, stop, full
+    return reservoir.with_rows(batch, taken), stop, full
 
 
 def fit(
@@ -220,16 +222,10 @@ def _fitted(
 
 def _features_of(intervals: Intervals) -> dict[int, _FeatureCuts]:
     """Return the cuts of each feature, by its key."""
-    starts = np.concatenate([[0], intervals.ends]).tolist()
+    fields = intervals.cuts_of_each(), intervals.kept, intervals.dense.tolist(), intervals.centres, intervals.widths
     return {
-        key: _FeatureCuts(
-            intervals.cuts[starts[at] : starts[at + 1]],
-            intervals.kept[at],
-            bool(intervals.dense[at]),
-            intervals.centres[at],
-            intervals.widths[at],
-        )
-        for at, key in enumerate(intervals.features.tolist())
+        key: _FeatureCuts(cuts, kept, bool(dense), centre, width)
+        for key, cuts, kept, dense, centre, width in zip(intervals.features.tolist(), *fields, strict=True)
     }
 
 

@@ -5,7 +5,7 @@ room for. So all examples since the last fit are equally likely to be in the sam
 the examples alone, however they are cut into batches.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,10 +63,8 @@ def take(sample: Sample, batch: Batch, seen: int, most: int) -> Sample:
     count = int(np.count_nonzero(total[:most] <= SAMPLE_ENTRIES))
     threshold = all_priorities[order[count]] if count < len(order) else sample.threshold[0]
     new = np.sort(order[:count][order[:count] >= len(kept.sizes)])
-    part = reservoir_of(batch, learned[wanted][new - len(kept.sizes)])
+    joined = kept.with_rows(batch, learned[wanted][new - len(kept.sizes)])
     places = np.concatenate([np.arange(len(kept.sizes)), new])  # of what is joined, in `all_priorities`
-    pairs: Any = zip(kept, part, strict=True)
-    joined = Reservoir(*(np.concatenate(pair) for pair in pairs))
     return Sample(
         _rows(joined, np.argsort(all_priorities[places])[:count]),
         all_priorities[order[:count]],

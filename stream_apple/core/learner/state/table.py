@@ -115,6 +115,36 @@ class Table(NamedTuple):
     class_weights: NDArray[np.float32]
     ablations: NDArray[np.float64]
 
+    def part(self, start: int, stop: int, memory: "Table | None" = None) -> "Table":  # noqa: ARG002  see `ReadableTable`
+        """Return views of slots [start, stop), which are whole buckets or the constant's, as a table of their own."""
+        buckets, of_filter = len(self.tags), len(self.admission_filter)
+        first, end = start // BUCKET, stop // BUCKET
+        return self._replace(
+            slots=self.slots[start:stop],
+            tags=self.tags[first:end],
+            admission_filter=self.admission_filter[of_filter // buckets * first : of_filter // buckets * end],
+            companions=self.companions[start:stop],
+            **{name: getattr(self, name)[start:stop] for name in SIDES},
+        )
+
+    def nominees(self) -> NDArray[np.int64]:
+        """Return the slots of parents that became so since the last merge, int64[k], ascending."""
+        taken = np.flatnonzero(self.tags.view(np.uint8))
+        return np.compress(self.slots["parent"][taken] & NOMINATED != 0, taken)
+
+    def most_taken(self) -> int:
+        """Return how many slots are taken in the block in which most are."""
+        return int(np.bitwise_count(self.tags & ONES).reshape(len(blocks_of(self)), -1).sum(axis=1).max())
+
+    def copy(self) -> "Table":
+        """Return a copy that shares no memory with the table; ConfigurationError if there is too little memory."""
+        try:
+            slots, companions = copy_slots(self)
+            sides = [getattr(self, name).copy() for name in SIDES]
+            return Table(slots, self.tags.copy(), self.admission_filter.copy(), companions, *sides)
+        except MemoryError as error:
+            raise _too_large(len(self.slots), error) from error
+
 
 SIDES = ("residuals", "stamps", "counts", "class_weights", "ablations")
 """The side arrays, which a table has if its options need them; rows of free slots are all 0."""
@@ -176,58 +206,19 @@ def empty_block(bits: int, extent: Extent) -> Table:
     return empty_table(min(bits, BLOCK_SLOTS.bit_length() - 1), extent)
 
 
-def part_of(table: Table, start: int, stop: int) -> Table:
-    """Return views of slots [start, stop), which are whole buckets or the constant's, as a table of their own."""
-    buckets, of_filter = len(table.tags), len(table.admission_filter)
-    first, end = start // BUCKET, stop // BUCKET
-    return table._replace(
-        slots=table.slots[start:stop],
-        tags=table.tags[first:end],
-        admission_filter=table.admission_filter[of_filter // buckets * first : of_filter // buckets * end],
-        companions=table.companions[start:stop],
-        **{name: getattr(table, name)[start:stop] for name in SIDES},
-    )
-
-
 def base_features(slots: Slots) -> NDArray[np.int64]:
     """Return the indices, int64[k], of base features' slots: these have companions, and so has the constant."""
     return np.flatnonzero(slots["degree"] == 1)
 
 
-def taken_places(table: Table) -> NDArray[np.int64]:
-    """Return the indices, int64[k], of slots that hold a monomial, without the constant's."""
-    return np.flatnonzero(table.tags.view(np.uint8))
-
-
-def nominated_places(table: Table) -> NDArray[np.int64]:
-    """Return the indices, int64[k], of slots of parents that became so since the last merge, if models are merged."""
-    taken = taken_places(table)
-    return np.compress(table.slots["parent"][taken] & NOMINATED != 0, taken)
-
-
-def most_taken(table: Table) -> int:
-    """Return how many slots hold a monomial in the block in which most do."""
-    return int(np.bitwise_count(table.tags & ONES).reshape(len(blocks_of(table)), -1).sum(axis=1).max())
-
-
 def taken_count(table: Table) -> int:
-    """Return how many slots hold a monomial, without the constant's: as many as `taken_places` has."""
+    """Return how many slots hold a monomial, without the constant's."""
     return int(np.bitwise_count(table.tags & ONES).sum())
 
 
 def sides_of(table: Table, start: int, stop: int) -> dict[str, NDArray[Any]]:
     """Return views of the rows [start, stop) of the side arrays that the table has, by name."""
     return {name: side[start:stop] for name in SIDES if len(side := getattr(table, name))}
-
-
-def copy_table(table: Table) -> Table:
-    """Return a copy of the table that shares no memory with it."""
-    try:
-        slots, companions = copy_slots(table)
-        sides = [getattr(table, name).copy() for name in SIDES]
-        return Table(slots, table.tags.copy(), table.admission_filter.copy(), companions, *sides)
-    except MemoryError as error:
-        raise _too_large(len(table.slots), error) from error
 
 
 def copy_slots(table: Table) -> tuple[Slots, Slots]:

@@ -187,7 +187,7 @@ def empty_work(
         np.zeros(size, NODE),
         np.zeros(size, NEWCOMER),
         np.zeros(MIXING),
-        empty_lookups(longest),
+        Lookups(np.zeros(longest + LANES, np.uint64), *(np.zeros(longest // LANES + 1, np.uint8) for _ in range(2))),
         Own(
             np.zeros(longest + LANES, np.uint64),
             np.zeros(longest + LANES, np.float32),
@@ -203,11 +203,6 @@ def empty_work(
         ),
         np.zeros(shared_slots, np.uint32),
     )
-
-
-def empty_lookups(longest: int) -> Lookups:
-    """Return room for the look-ups of a node with up to `longest` base features."""
-    return Lookups(np.zeros(longest + LANES, np.uint64), *(np.zeros(longest // LANES + 1, np.uint8) for _ in range(2)))
 
 
 def empty_products(size: int) -> Products:

@@ -14,7 +14,7 @@ from stream_apple.core.learner.kernels.decay import decay_rule, settle
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss
 from stream_apple.core.learner.state.model import Decay
-from stream_apple.core.learner.state.table import Table, copy_table
+from stream_apple.core.learner.state.table import Table
 from stream_apple.core.learner.state.weights import AVERAGE, SHRUNK, weights_at
 
 BASE = ("linear_weight", "weight", "average", "fast", "slow_linear", "fast_linear")
@@ -22,7 +22,7 @@ BASE = ("linear_weight", "weight", "average", "fast", "slow_linear", "fast_linea
 
 def settled(learner: Learner) -> Table:
     """A copy of the table that has decayed weights, companions included."""
-    options, sums, copied = learner.options, learner.sums, copy_table(learner.table)
+    options, sums, copied = learner.options, learner.sums, learner.table.copy()
     if "decay_scale" in sums:
         decay = Decay(sums["decay_scale"].copy(), sums["decay_drawn"].copy())  # type: ignore[arg-type]
         settle(copied, decay, decay_rule(options.l2, options.l1))

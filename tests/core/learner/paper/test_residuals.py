@@ -7,7 +7,6 @@ from core.learner.test_learner import LOSSES, Row, batch_of, monomial_key, plant
 
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss, Options, Selection
-from stream_apple.core.learner.state.table import copy_table
 
 SIZE, EPOCH = 480, 120
 
@@ -116,7 +115,7 @@ def test_digest_and_copy_have_the_sums_of_all_degrees() -> None:
         learner.learn(batch, start, start + EPOCH, Scores.empty(SIZE))
         learner.end_epoch()
     table = learner.table
-    copied, before = copy_table(table), learner.digest()
+    copied, before = table.copy(), learner.digest()
     for degree in (1, 2, 3):
         place = np.flatnonzero(table.slots["degree"] == degree)[0]
         assert copied.residuals[place] == table.residuals[place]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from support.bare_options import bare
 
 from stream_apple.core.batch import ALONE, BIN, TOO_LARGE, Batch
@@ -13,7 +14,7 @@ from stream_apple.core.codec.feature_hashing import feature_key, user_key
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation import preparation
-from stream_apple.core.learner.preparation.personalisation import Personal, UserFeatures
+from stream_apple.core.learner.preparation.personalisation import UserFeatures
 
 MASK = 2**64 - 1
 METHODS: tuple[tuple[Any, Any, Any], ...] = (
@@ -110,13 +111,13 @@ def learned(batch: Batch, chosen: Options, cuts: list[int], epoch: int = 50) -> 
 def test_products_are_those_written_by_hand(by: str) -> None:
     """Keys, values and roles of every row: shared ones as they came, then each user with its products."""
     batch = stream(40)
-    found, expected = UserFeatures(by, 1000).add(batch), by_hand(batch, by)
-    assert not found.truncated.any()
+    (found, truncated), expected = UserFeatures(by, 1000).add(batch), by_hand(batch, by)
+    assert not truncated.any()
     for name in ("indptr", "keys", "values", "roles"):
-        assert getattr(found.batch, name).tolist() == getattr(expected, name).tolist(), name
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
     at = int(expected.indptr[0])
     others = 4 if by == "key" else 3
-    attributes = found.batch.attributes[at : at + 2 * others + 1].tolist()
+    attributes = found.attributes[at : at + 2 * others + 1].tolist()
     user = user_key(b"") if others == 0 else attributes[others]
     assert attributes[others + 1 :] == [(user + each) & MASK for each in attributes[:others]]
 
@@ -215,7 +216,7 @@ def test_memory_is_bounded_by_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     original = UserFeatures.add
 
-    def noted(self: UserFeatures, part: Batch) -> Personal:
+    def noted(self: UserFeatures, part: Batch) -> tuple[Batch, NDArray[np.bool_]]:
         sizes.append(len(part.labels))
         return original(self, part)
 
@@ -234,11 +235,11 @@ def test_what_overflows_or_underflows_is_no_product() -> None:
     big, small = float(np.nextafter(TOO_LARGE, np.float32(0))), 1e-30
     word = feature_key("w", "word")
     batch = batch_of([{("user", "a"): big, ("user", "b"): small, ("word", "w"): 4.0, ("word", "v"): 1e-30}], [1.0])
-    found = UserFeatures("user", 100).add(batch).batch
+    found = UserFeatures("user", 100).add(batch)[0]
     a, b, v = feature_key("a", "user"), feature_key("b", "user"), feature_key("v", "word")
     assert found.keys.tolist() == [word, v, a, (a + v) & MASK, b, (b + word) & MASK]
     opposite = batch._replace(keys=np.array([MASK + 1 - word, b, word, v], np.uint64), values=np.ones(4, np.float32))
-    assert 0 not in UserFeatures("user", 100).add(opposite).batch.keys.tolist()
+    assert 0 not in UserFeatures("user", 100).add(opposite)[0].keys.tolist()
     learner = Learner(options("linear", "squared", "off", personalise="user"))
     learner.learn(batch, 0, 1, Scores.empty(1))
     assert np.isfinite(learner.slots()["weight"]).all()
@@ -249,9 +250,9 @@ def test_an_example_has_so_many_features_and_no_more(most: int, made: int, trunc
     """The constant counts; of a user whose products no longer fit there are none, and that is counted, once learned."""
     row: Features = {("user", "a"): 1.0, ("word", "w"): 1.0, ("user", "b"): 1.0, ("word", "v"): 1.0}
     batch = batch_of([row, row], [1.0, float("nan")])
-    found = UserFeatures("user", most).add(batch)
-    assert np.diff(found.batch.indptr).tolist() == [made] * 2
-    assert found.truncated.tolist() == [truncated] * 2
+    found, cut = UserFeatures("user", most).add(batch)
+    assert np.diff(found.indptr).tolist() == [made] * 2
+    assert cut.tolist() == [truncated] * 2
     learner = Learner(bare(method="linear", bits=8, personalise="user", max_features_per_example=most))
     learner.learn(batch, 0, 2, Scores.empty(2))
     learner.predict(batch)
@@ -271,10 +272,10 @@ def test_roles_and_rows_without_users() -> None:
     """What was said of features before stays; an example without user, key or features has none of its own."""
     batch = batch_of([{("word", "w"): 2.0}, {}, {("user", "a"): 3.0}], [1.0] * 3, ["k", None, None])
     batch = batch._replace(roles=np.array([int(BIN), 0], np.uint8))
-    by_space = UserFeatures("user", 100).add(batch).batch
+    by_space = UserFeatures("user", 100).add(batch)[0]
     assert by_space.indptr.tolist() == [0, 1, 1, 2]
     assert by_space.roles.tolist() == [int(BIN), int(ALONE)]
-    by_key = UserFeatures("key", 100).add(batch).batch
+    by_key = UserFeatures("key", 100).add(batch)[0]
     assert by_key.indptr.tolist() == [0, 3, 3, 4]
     assert by_key.values.tolist() == [2.0, 1.0, 2.0, 3.0]
     assert by_key.roles.tolist() == [int(BIN), int(ALONE), int(ALONE), 0]

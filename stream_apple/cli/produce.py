@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, silent, time_text
 from stream_apple.cli.advice import tell_of_short_epochs, tell_of_times
+from stream_apple.cli.options.common import CONFIG
 from stream_apple.cli.options.example_times import (
     ColumnOptions,
     Times,
@@ -82,15 +83,11 @@ def _rate(_context: click.Context, _parameter: click.Parameter, value: str | Non
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option("--topic", help="Topic to write to.  [default: topics.examples of the configuration]")
-@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
+@CONFIG
 @click.option("--bootstrap-servers", metavar="HOST:PORT,...", help="Brokers, instead of the configuration's.")
 @click.option("--rate", callback=_rate, metavar="N/s", help="Examples a second.  [default: as fast as it goes]")
 @click.option("--limit", type=WholeNumber(0), help="Stop after so many examples in all.")
-@click.option(
-    "--partitions",
-    type=WholeNumber(1),
-    help="Send to the first N partitions only.  [default: all]",
-)
+@click.option("--partitions", type=WholeNumber(1), help="Send to the first N partitions only.  [default: all]")
 @column_options
 @times_options(start="so that the last is now", interval="what --rate implies, else 1ms")
 @click.option("--repeat", type=WholeNumber(1), default=1, help="Send the files N times.  [default: 1]")

@@ -1,6 +1,7 @@
 """Advice that `evaluate` and `produce` print once to standard error, on files and options that don't go together."""
 
 import shlex
+from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,8 @@ from stream_apple.config.duration import format_duration, longer_epoch
 from stream_apple.config.learner_settings import named_namespaces
 from stream_apple.core.batch import space_key
 from stream_apple.core.learner.options import Options
-from stream_apple.files import TimeLike
+from stream_apple.files import MOST_MET, ColumnRoles, TimeLike
+from stream_apple.nearest_names import missing
 
 
 def tell_of_times(time_like: TimeLike, remedy: str) -> None:
@@ -40,6 +42,21 @@ def tell_of_absent_namespaces(options: Options, spaces: NDArray[np.uint64]) -> N
                 f"{users if option == '--personalise' else ''}",
                 err=True,
             )
+
+
+def tell_of_idle_patterns(roles: ColumnRoles) -> None:
+    """Say on stderr which patterns of a mapping no field has matched, of all that were read: a mistyped one is idle."""
+    if roles.mapping is None or roles.met is None or len(roles.met) >= MOST_MET:
+        return
+    for setting in ("ignore", "categories", "numbers", "times"):
+        for pattern in getattr(roles.mapping, setting):
+            if not any(path == pattern or fnmatchcase(path, pattern) for path in roles.met):
+                found = missing(pattern, sorted(roles.met))
+                say(
+                    f"stream-apple: input.{setting}: {pattern!r} has no effect: expected a feature whose path it is, "
+                    f"or matches, found {found}",
+                    err=True,
+                )
 
 
 def tell_of_short_epochs(length_ms: int, examples: int, epochs: int, setting: str) -> None:

@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from stream_apple.cli.advice import tell_of_absent_namespaces, tell_of_short_epochs, tell_of_times
+from stream_apple.cli.advice import (
+    tell_of_absent_namespaces,
+    tell_of_idle_patterns,
+    tell_of_short_epochs,
+    tell_of_times,
+)
 from stream_apple.cli.help_all import help_all
 from stream_apple.cli.options.example_times import ColumnOptions, Times, column_options, times_options
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
@@ -200,6 +205,7 @@ def command(
         batch, schedule, dealt, found = _by_time(whole, timestamps, spans, schedule, sharding)
         if delay.label_delay is not None:
             known = known_after_time(timestamps[dealt.rows], delay.label_delay)
+    tell_of_idle_patterns(roles)
     if "spaces" in options.wanted_columns():
         tell_of_absent_namespaces(options, batch.spaces)
     if delay.label_delay_examples is not None:

@@ -120,7 +120,7 @@ class ColumnOptions(NamedTuple):
             if self.column:
                 raise click.UsageError("--input and --column say the same in two ways: expected one of them")
             mapping = config_of({"input": self.input}, "--input").input.mapping() or OWN_MESSAGE
-            return ColumnRoles(mapping=mapping._replace(timestamp=timestamp_field or mapping.timestamp))
+            return ColumnRoles(mapping=mapping._replace(timestamp=timestamp_field or mapping.timestamp), met=set())
         named = {role: name for role, name in self.column if role in ROLES}
         if len(named) < sum(role in ROLES for role, _ in self.column):
             raise click.UsageError("--column: expected each of label, weight and id at most once")

@@ -176,7 +176,12 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
 
         ValueError for a label that is none of the classes.
         """
-        self._model.learn(x, self._number_of(y), checked_weight(w), time)
+        known = len(self._numbers)
+        try:
+            self._model.learn(x, self._number_of(y), checked_weight(w), time)
+        except Exception:
+            self._forget_from(known)
+            raise
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ANN401, ARG002  River's
         """Return the probability of each class: of both, or, with the softmax loss, of the classes seen so far."""
@@ -191,9 +196,13 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
 
     def learn_many(self, X: Any, y: Any, w: Any = None, times: Iterable[Time] | None = None) -> None:  # noqa: ANN401, N803
         """Learn the rows of a frame, in order, at these times where epochs are spans of time."""
-        batch = self._batch(X)
-        labels = [self._number_of(label) for label in (y.to_pylist() if hasattr(y, "to_pylist") else y)]
-        self._learn_rows(_labelled(batch, np.array(labels, np.float64), w), times)
+        batch, known = self._batch(X), len(self._numbers)
+        try:
+            labels = [self._number_of(label) for label in (y.to_pylist() if hasattr(y, "to_pylist") else y)]
+            self._learn_rows(_labelled(batch, np.array(labels, np.float64), w), times)
+        except Exception:
+            self._forget_from(known)
+            raise
 
     def predict_proba_many(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the probability of each class for each row, as a frame with a column for each class."""
@@ -265,6 +274,11 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
     @property
     def _labels(self) -> tuple[Any, ...]:
         return tuple(self._numbers)
+
+    def _forget_from(self, count: int) -> None:
+        """Forget the classes that came after so many, as what was to be learned of them was refused."""
+        while len(self._numbers) > count:
+            self._numbers.popitem()
 
     def _number_of(self, label: Hashable) -> float:
         """Return the learner's label; ValueError if it is no label, or new without room for a further class."""

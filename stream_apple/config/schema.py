@@ -458,7 +458,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _can_be_merged(self) -> Self:
         if self.merging and (because := why_not_merged(self.learner.options())):
-            raise ValueError(f"merge.mode = {self.merge.mode}, learner: {because}")
+            raise ValueError(f"merge.mode = {self.merge.mode}: {because}")
         return self
 
     @model_validator(mode="after")

@@ -1,7 +1,6 @@
 """Advice that `evaluate` and `produce` print once to standard error, on files and options that don't go together."""
 
 import shlex
-from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,15 +47,12 @@ def tell_of_idle_patterns(roles: ColumnRoles) -> None:
     """Say on stderr which patterns of a mapping no field has matched, of all that were read: a mistyped one is idle."""
     if roles.mapping is None or roles.met is None or len(roles.met) >= MOST_MET:
         return
-    for setting in ("ignore", "categories", "numbers", "times"):
-        for pattern in getattr(roles.mapping, setting):
-            if not any(path == pattern or fnmatchcase(path, pattern) for path in roles.met):
-                found = missing(pattern, sorted(roles.met))
-                say(
-                    f"stream-apple: input.{setting}: {pattern!r} has no effect: expected a feature whose path it is, "
-                    f"or matches, found {found}",
-                    err=True,
-                )
+    for setting, pattern in roles.mapping.idle_patterns(roles.met):
+        say(
+            f"stream-apple: input.{setting}: {pattern!r} has no effect: expected a feature whose path it is, or "
+            f"matches, found {missing(pattern, sorted(roles.met))}",
+            err=True,
+        )
 
 
 def tell_of_short_epochs(length_ms: int, examples: int, epochs: int, setting: str) -> None:

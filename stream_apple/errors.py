@@ -1,20 +1,11 @@
 """What can go wrong, and what it means for the process.
 
-    StreamAppleError
-      ConfigurationError   the configuration, or what it names on the cluster, is not as needed
-      InputFileError       a file given on the command line can't be read as examples
-      GapError             records that the model needs are gone from the topic
-      TooManyRejectsError  the input is broken beyond what a dead-letter topic is for
-      ModelError           weights or loss are no longer finite
-      SnapshotError        a stored model can't be read, or is not the one that was stored
-      VerificationError    what is published is not what the model had to publish
-      UnprovedError        not all of what is published could be compared with what it had to be
-      BrokerError          Kafka refused or lost us, and waiting does not help
-        FencedError        another process has this worker's identity now
-
 Each class has its own exit code, so that an operator (or Kubernetes) can tell them apart without reading the
 log. Every message says what was expected, what was found, and where.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class StreamAppleError(Exception):
@@ -91,3 +82,18 @@ class FencedError(BrokerError):
     """
 
     exit_code = 75  # EX_TEMPFAIL
+
+
+@contextmanager
+def needs_extra(extra: str, where: str = "") -> Iterator[None]:
+    """Let the extra's libraries be imported in this context; ConfigurationError if one is not installed.
+
+    where  the beginning of its message
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        raise ConfigurationError(
+            f"{where}expected {library} to be installed, found none: pip install 'stream-apple[{extra}]'"
+        ) from error

@@ -19,14 +19,6 @@ _NUDGE_S = 0.05
 _NUDGES = 100
 
 
-def _leave_it() -> None:
-    """Do nothing: whoever asks `stopping` will finish."""
-
-
-def _tell_nobody(first: signal.Signals) -> None:
-    """Do nothing: nobody wants to know which one it is."""
-
-
 @contextmanager
 def noting_interrupts() -> Iterator[Callable[[], bool]]:
     """Yield a function that tells whether a SIGINT has raised KeyboardInterrupt inside this context.
@@ -55,16 +47,17 @@ def noting_interrupts() -> Iterator[Callable[[], bool]]:
 class Signals:
     """Catches these signals while its context lasts.
 
-    The first one is remembered, `tell` is told which one it is, and `finish` is called. From then on each has its
-    default action again, which the kernel sees to: a call that blocks can't hold up the second.
+    The first one is remembered, `tell` is told which one it is, and `finish` is called; by default neither does
+    anything, as whoever asks `stopping` will finish. From then on each has its default action again, which the kernel
+    sees to: a call that blocks can't hold up the second.
 
     received  the first one that has come
     """
 
     def __init__(
         self,
-        finish: Callable[[], None] = _leave_it,
-        tell: Callable[[signal.Signals], None] = _tell_nobody,
+        finish: Callable[[], None] = lambda: None,
+        tell: Callable[[signal.Signals], None] = lambda _first: None,
         caught: Iterable[signal.Signals] = STOPPING,
     ) -> None:
         self.received: signal.Signals | None = None

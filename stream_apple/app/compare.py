@@ -3,9 +3,11 @@
 It reads what any reader of the topics sees (read_committed).
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
+from itertools import starmap
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.log_reader import CommittedReader
@@ -14,8 +16,11 @@ from stream_apple.comparing.group_comparison import CompareRequest, ComparisonRe
 from stream_apple.comparing.pairing import Placed
 from stream_apple.comparing.sides import SideAnswer, SideSource, answers_in, weights_in
 from stream_apple.config import Config
-from stream_apple.errors import ConfigurationError
+from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import Record
+
+LOOK_S = 15.0
+"""How often it is looked, with `follow`, whether the topics are still those that are read."""
 
 
 def compare_groups(
@@ -23,7 +28,8 @@ def compare_groups(
 ) -> Iterator[ComparisonReport]:
     """Yield a report after each portion of predictions, until all is read and `complete` is set, or until `stopping()`.
 
-    ConfigurationError if the two can't be compared, or a topic does not exist; BrokerError if Kafka does not answer.
+    ConfigurationError if the two can't be compared, or a topic does not exist, or, with `follow`, is deleted or gets
+    further partitions; BrokerError if Kafka does not answer.
     """
     check_comparable(champion, challenger)
     with ExitStack() as opened:
@@ -41,7 +47,8 @@ def compare_groups(
         if request.weighted:
             decoder = settings_of(champion).decoder()
             sources.append(_source(opened, champion, examples, partial(weights_in, decoder=decoder)))
-        yield from GroupComparison(sources, request).run(stopping)
+        reports = GroupComparison(sources, request).run(stopping)
+        yield from _watched(reports, (champion, challenger, champion), sources) if request.follow else reports
 
 
 def check_comparable(champion: Config, challenger: Config) -> None:
@@ -58,6 +65,34 @@ def check_comparable(champion: Config, challenger: Config) -> None:
             raise ConfigurationError(
                 f"{name}: expected {kind} in the challenger's configuration, found {first!r} and {second!r}"
             )
+
+
+def _watched(
+    reports: Iterable[ComparisonReport], configs: Sequence[Config], sources: Sequence[SideSource]
+) -> Iterator[ComparisonReport]:
+    """Yield the reports; ConfigurationError once a topic has not the partitions that are read."""
+    due, before = time.monotonic() + LOOK_S, ""
+    for told in reports:
+        yield told
+        if time.monotonic() >= due:
+            with suppress(BrokerError):  # an outage; the readers go on trying
+                changed = "".join(starmap(_change, zip(configs, sources, strict=False)))
+                # A broker that has just come back may know no topics: it is asked twice.
+                if changed and changed == before:
+                    raise ConfigurationError(changed)
+                before = changed
+            due = time.monotonic() + LOOK_S
+
+
+def _change(config: Config, source: SideSource) -> str:
+    """Return what has changed of a topic; "" if nothing has."""
+    found = Cluster(config.kafka).topics.get(source.topic, 0)
+    if found == len(source.ranges):
+        return ""
+    return (
+        f"topic {source.topic}: expected the partitions that it had when the comparison began, {len(source.ranges)}, "
+        f"found {found or 'no such topic'}: begin again"
+    )
 
 
 def _source(

@@ -56,7 +56,7 @@ def named(config: Config) -> Config:
         name = _automatic(number)
         with suppress(TakenError):
             _lock("automatic", worker.group, name)
-            return config.model_copy(update={"worker": worker.named(name)})
+            return config.with_worker(id=name)
     raise ConfigurationError(
         f"worker.id: expected one of {_MOST_ON_A_MACHINE} automatic names to be free for a worker of group "
         f"{worker.group} on this machine, found none; {_SETTING} sets another"

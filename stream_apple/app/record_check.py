@@ -6,7 +6,6 @@ then nothing is learned, or the setting has no effect, and nobody is told. So `c
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
@@ -133,10 +132,8 @@ def _lacking(
     features, spaces = (
         {path.removeprefix(below) for path in paths if path.startswith(below)} for paths in (shape.paths, shape.spaces)
     )
-    for setting in ("ignore", "categories", "numbers", "times"):
-        for pattern in getattr(mapping, setting):
-            if not any(path == pattern or fnmatchcase(path, pattern) for path in features):
-                yield f"input.{setting}: {where} a feature {pattern!r}, found {_others(pattern, features)}"
+    for setting, pattern in mapping.idle_patterns(features):
+        yield f"input.{setting}: {where} a feature {pattern!r}, found {_others(pattern, features)}"
     for setting, name in named_namespaces(options):
         if name not in spaces:
             yield f"learner.{setting}: {where} a namespace {name!r}, found {_others(name, spaces)}"

@@ -10,7 +10,8 @@ from stream_apple.config.duration import format_duration, longer_epoch
 from stream_apple.config.learner_settings import named_namespaces
 from stream_apple.core.batch import space_key
 from stream_apple.core.learner.options import Options
-from stream_apple.files import TimeLike
+from stream_apple.files import MOST_MET, ColumnRoles, TimeLike
+from stream_apple.nearest_names import missing
 
 
 def tell_of_times(time_like: TimeLike, remedy: str) -> None:
@@ -40,6 +41,18 @@ def tell_of_absent_namespaces(options: Options, spaces: NDArray[np.uint64]) -> N
                 f"{users if option == '--personalise' else ''}",
                 err=True,
             )
+
+
+def tell_of_idle_patterns(roles: ColumnRoles) -> None:
+    """Say on stderr which patterns of a mapping no field has matched, of all that were read: a mistyped one is idle."""
+    if roles.mapping is None or roles.met is None or len(roles.met) >= MOST_MET:
+        return
+    for setting, pattern in roles.mapping.idle_patterns(roles.met):
+        say(
+            f"stream-apple: input.{setting}: {pattern!r} has no effect: expected a feature whose path it is, or "
+            f"matches, found {missing(pattern, sorted(roles.met))}",
+            err=True,
+        )
 
 
 def tell_of_short_epochs(length_ms: int, examples: int, epochs: int, setting: str) -> None:

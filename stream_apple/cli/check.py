@@ -12,9 +12,9 @@ from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
 from stream_apple.app.identity import first_name
 from stream_apple.app.starting_model import check_starting_model
 from stream_apple.app.topic_owner import check_output_topics
-from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.options.common import CONFIG, FROM_MODEL, load_with_model
 from stream_apple.cli.output import say
-from stream_apple.config import Config, conceal, load
+from stream_apple.config import Config, conceal
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.learning.threads import usable_cores
 
@@ -22,16 +22,16 @@ _COLOURS = {"ok": "green", "note": "cyan", "fault": "red"}
 
 
 @click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
+@CONFIG
 @FROM_MODEL
 def command(path: Path | None, from_model: Path | None) -> None:
     """Check the configuration against the live cluster.
 
     Each line is ok, note or fault. Exits with 78 if there is a fault.
     """
-    config = started_from_model(load(path), from_model)
+    config = load_with_model(path, from_model)
     if not config.worker.id:
-        config = config.model_copy(update={"worker": config.worker.named(first_name())})
+        config = config.with_worker(id=first_name())
     faults = 0
     cluster = check_cluster(config, usable_cores())
     findings = chain(check_starting_model(config), cluster, check_output_topics(config), _of_records(config))

@@ -5,7 +5,7 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from rich.text import Text
 from stream_apple import logs
 from stream_apple.app.compare import compare_groups
 from stream_apple.app.comparison_server import ComparisonView, serving
-from stream_apple.cli.output import say, table_console
+from stream_apple.cli.output import say, table_console, utc_text
 from stream_apple.comparing.group_comparison import CompareRequest, ComparisonReport
 from stream_apple.comparing.loss_comparison import LossStanding
 from stream_apple.config import conceal, load
@@ -29,7 +29,6 @@ from stream_apple.signals import Signals
 _SHOWN_EPOCHS = 15
 _LINE_S = 10.0
 _TABLE_S = 1.0
-_MINUTES = "%Y-%m-%d %H:%M"
 
 
 def _since(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
@@ -94,7 +93,7 @@ def command(
     docs/comparing-models.md.
 
     Exits with 0, whichever is better, also after a signal; with 69 if Kafka does not answer, 78 if the two can't be
-    compared.
+    compared, or if, with --follow, a topic is deleted or gets further partitions.
     """
     if port is not None and not follow:
         raise click.UsageError("--serve is for --follow: without it the command ends when all has been compared")
@@ -117,11 +116,10 @@ def _show_last(found: Iterator[ComparisonReport], names: tuple[str, str], *, as_
     newest = deque(found, maxlen=1)
     if not newest:
         return
-    last = newest[0]
     if as_json:
-        say(json.dumps({"champion_group": names[0], "challenger_group": names[1], **last.facts()}))
+        say(_in_json(newest[0], names))
     else:
-        table_console().print(_table(last, names))
+        table_console().print(_table(newest[0], names))
 
 
 def _follow(found: Iterator[ComparisonReport], view: ComparisonView, names: tuple[str, str], *, as_json: bool) -> None:
@@ -129,32 +127,28 @@ def _follow(found: Iterator[ComparisonReport], view: ComparisonView, names: tupl
     console = table_console()
     with ExitStack() as opened:
         if console.is_terminal and not as_json:
-            live = opened.enter_context(Live(console=console, auto_refresh=False))
-            show, pause_s = _on(live, names), _TABLE_S
+            live, pause_s = opened.enter_context(Live(console=console, auto_refresh=False)), _TABLE_S
         else:
-            show, pause_s = _in_lines(names, as_json=as_json), _LINE_S
+            live, pause_s = None, _LINE_S
         due, better = time.monotonic(), None
         for told in found:
             view.tell(told)
             standing = told.comparison.whole()
             if time.monotonic() >= due or standing.better != better:
                 due, better = time.monotonic() + pause_s, standing.better
-                show(told)
+                if live is None:
+                    say(_in_json(told, names) if as_json else _line(told))
+                    sys.stdout.flush()
+                else:
+                    live.update(_table(told, names), refresh=True)
 
 
-def _on(live: Live, names: tuple[str, str]) -> Callable[[ComparisonReport], None]:
-    return lambda told: live.update(_table(told, names), refresh=True)
+def _in_json(told: ComparisonReport, names: tuple[str, str]) -> str:
+    return json.dumps({"champion_group": names[0], "challenger_group": names[1], **told.facts()})
 
 
-def _in_lines(names: tuple[str, str], *, as_json: bool) -> Callable[[ComparisonReport], None]:
-    def show(told: ComparisonReport) -> None:
-        if as_json:
-            say(json.dumps({"champion_group": names[0], "challenger_group": names[1], **told.facts()}))
-        else:
-            say(f"{_counts(told)}: {_verdict(told.comparison.whole())}")
-        sys.stdout.flush()
-
-    return show
+def _line(told: ComparisonReport) -> str:
+    return f"{_counts(told)}: {_verdict(told.comparison.whole())}"
 
 
 def _table(told: ComparisonReport, names: tuple[str, str]) -> Group:
@@ -222,16 +216,8 @@ def _verdict(standing: LossStanding) -> str:
             return "not yet"
         return f"not yet: the challenger's loss is smaller by {standing.gain:.2%} \u00b1 {standing.gain_radius:.2%}"
     gain = standing.gain if standing.better == "challenger" else -standing.gain
-    since = "" if standing.since_ms is None else f", since {_time(standing.since_ms)}"
+    since = "" if standing.since_ms is None else f", since {utc_text(standing.since_ms, 'minutes')} UTC"
     return f"{standing.better} is better by {gain:.2%} \u00b1 {standing.gain_radius:.2%} of the champion's loss{since}"
-
-
-def _time(timestamp_ms: int) -> str:
-    """Return a time in UTC, to the minute; the number itself if the calendar has no such day."""
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime(_MINUTES) + " UTC"
-    except (ValueError, OverflowError, OSError):
-        return str(timestamp_ms)
 
 
 def _number(value: float, form: str) -> str:

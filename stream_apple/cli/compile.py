@@ -8,25 +8,22 @@ from typing import get_args
 import click
 
 from stream_apple.cli.output import say
-from stream_apple.config import load
-from stream_apple.config.sources import VARIABLE_PREFIX
+from stream_apple.config import config_of
 from stream_apple.core.learner.options import CLASSES, Loss, Method
 
-_PREFIX = "STREAM_APPLE_LEARNER__"
-_MERGED = {"STREAM_APPLE_MERGE__MODE": "average"}
-_FURTHER: tuple[dict[str, str], ...] = (
-    {"DRIFT": "ignore"},
-    {"NGRAMS": "*=2"},
-    {"DISCRETISE": "auto"},
-    {"PERSONALISE": "key"},
-    {"L1": "0.00001"},
-    {"METHOD": "linear", "L1": "0.00001"},
-    {"LOSS": "logistic", "SELECTION": "mi"},
-    {"LOSS": "logistic", "WARM_START": "naive_bayes"},
-    {"METHOD": "linear", "LOSS": "logistic", "WARM_START": "naive_bayes"},
-    {"METHOD": "tuples", "SELECTION_SHARE": "0.5"},
-    {"METHOD": "tuples", "LOSS": "logistic", "WARM_START": "naive_bayes"},
-    {"METHOD": "quadratic", "COLLISIONS": "share"},
+_FURTHER: tuple[dict[str, object], ...] = (
+    {"drift": "ignore"},
+    {"ngrams": {"*": 2}},
+    {"discretise": "auto"},
+    {"personalise": "key"},
+    {"l1": 1e-5},
+    {"method": "linear", "l1": 1e-5},
+    {"loss": "logistic", "selection": "mi"},
+    {"loss": "logistic", "warm_start": "naive_bayes"},
+    {"method": "linear", "loss": "logistic", "warm_start": "naive_bayes"},
+    {"method": "tuples", "selection_share": 0.5},
+    {"method": "tuples", "loss": "logistic", "warm_start": "naive_bayes"},
+    {"method": "quadratic", "collisions": "share"},
 )
 """Further settings that have kernels of their own. Combinations of them, which are rare, have others again."""
 
@@ -54,30 +51,31 @@ def command(target: str | None) -> None:
 
     started = time.monotonic()
     warm_up_outer_maps()
-    families = [{_PREFIX + name: value for name, value in each.items()} for each in (*_methods_and_losses(), *_FURTHER)]
-    families.append(_MERGED)
+    families: list[dict[str, dict[str, object]]] = [{"learner": each} for each in (*_methods_and_losses(), *_FURTHER)]
+    families.append({"merge": {"mode": "average"}})
     with click.progressbar(families, label="compiling", item_show_func=_named, file=sys.stderr) as shown:
         for chosen in shown:
-            settings = settings_of(load(None, chosen))
+            settings = settings_of(config_of(chosen, "compile"))
             warm_up(settings, settings.decoder())
     check_kept()
     say(f"all kernels are in the cache, after {time.monotonic() - started:.1f} s", err=True)
 
 
-def _named(chosen: dict[str, str] | None) -> str | None:
-    """Return these settings of the learner as a configuration spells them; None if `chosen` is None."""
+def _named(chosen: dict[str, dict[str, object]] | None) -> str | None:
+    """Return these settings in one line; None if `chosen` is None."""
     if chosen is None:
         return None
-    named = {name.removeprefix(_PREFIX).removeprefix(VARIABLE_PREFIX): value for name, value in chosen.items()}
-    return ", ".join(f"{name.replace('__', '.').lower()} = {value}" for name, value in named.items())
+    return ", ".join(
+        f"{section}.{name} = {value}" for section, entries in chosen.items() for name, value in entries.items()
+    )
 
 
-def _methods_and_losses() -> Iterator[dict[str, str]]:
+def _methods_and_losses() -> Iterator[dict[str, object]]:
     """Yield the settings of each allowed pair of method and loss."""
     for method in get_args(Method):
         for loss in get_args(Loss):
-            chosen = {"METHOD": method, "LOSS": loss}
+            chosen: dict[str, object] = {"method": method, "loss": loss}
             if loss == "softmax":
-                chosen["CLASSES"] = str(CLASSES.low)  # the number of classes changes no code
+                chosen["classes"] = CLASSES.low  # the number of classes changes no code
             if (method, loss) != ("tuples", "softmax"):
                 yield chosen

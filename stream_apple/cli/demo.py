@@ -11,7 +11,6 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from stream_apple.cli.options.extra import needs_extra
 from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config.schema import LARGEST_PORT
@@ -24,6 +23,7 @@ from stream_apple.demo.screen import screen_of
 from stream_apple.demo.session import Session
 from stream_apple.demo.state import broken_promises
 from stream_apple.demo.viewer import Viewer, has_desktop
+from stream_apple.errors import needs_extra
 from stream_apple.signals import STOPPING, Signals
 
 _EXAMPLES, _REQUESTS = 200_000, 20_000

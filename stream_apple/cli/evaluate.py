@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from stream_apple.cli.advice import tell_of_absent_namespaces, tell_of_short_epochs, tell_of_times
-from stream_apple.cli.help_all import help_all
-from stream_apple.cli.options.example_times import (
-    ColumnOptions,
-    Times,
-    column_options,
-    times_options,
+from stream_apple.cli.advice import (
+    tell_of_absent_namespaces,
+    tell_of_idle_patterns,
+    tell_of_short_epochs,
+    tell_of_times,
 )
+from stream_apple.cli.help_all import help_all
+from stream_apple.cli.options.example_times import ColumnOptions, Times, column_options, times_options
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
 from stream_apple.cli.options.parameters import OutputFile, WholeNumber, duration, gathered, given_options
 from stream_apple.cli.options.shards import ShardChoice, shard_options
 from stream_apple.cli.output import say, table_console
-from stream_apple.config import EpochSettings, load
+from stream_apple.config import Config, EpochSettings, load
 from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
@@ -94,13 +94,7 @@ class _Output(NamedTuple):
     help="TOML file of workers: defaults are its [learner] and [input], and with input.timestamp its [epochs].",
 )
 @learner_options
-@click.option(
-    "--epochs",
-    type=WholeNumber(1),
-    default=6,
-    show_default=True,
-    help="How many equal epochs the pass has.",
-)
+@click.option("--epochs", type=WholeNumber(1), default=6, show_default=True, help="How many equal epochs the pass has.")
 @click.option("--doubling", type=WholeNumber(1), help="Epochs end after DOUBLING * 2^k examples.")
 @click.option(
     "--epoch-length",
@@ -190,18 +184,9 @@ def command(
     shards.check()
     picture = None if output.plot is None else picture_file(output.plot)
     roles = columns.roles(times.timestamp_field)
-    defaults = config.limits
     configured = {name: getattr(config.learner, name) for name in config.learner.model_fields_set}
-    options = learner.options(configured, defaults.max_features_per_example, to_merge=shards.to_merge)
-    limits = Limits(
-        max_features=(defaults.max_features_per_example - 1) // options.longest_ngram,
-        max_record_bytes=1 << 30,
-        max_weight=defaults.max_weight,
-        min_label=defaults.min_label,
-        max_label=defaults.max_label,
-        binary=options.loss == "logistic",
-        classes=options.classes,
-    )
+    options = learner.options(configured, config.limits.max_features_per_example, to_merge=shards.to_merge)
+    limits = _limits(config, options)
     sharding = _sharding(shards, options)
     check_models_fit(options, models=1 if sharding is None else sharding.models)
     schedule, found = Schedule(**share._asdict()), dict[str, object]()
@@ -220,6 +205,7 @@ def command(
         batch, schedule, dealt, found = _by_time(whole, timestamps, spans, schedule, sharding)
         if delay.label_delay is not None:
             known = known_after_time(timestamps[dealt.rows], delay.label_delay)
+    tell_of_idle_patterns(roles)
     if "spaces" in options.wanted_columns():
         tell_of_absent_namespaces(options, batch.spaces)
     if delay.label_delay_examples is not None:
@@ -230,16 +216,35 @@ def command(
         together = evaluate_together(batch, options, schedule, sharding, dealt)
         run = together.run
         found |= _found(together, shards)
-    if output.predictions is not None:
-        with whole_file(output.predictions) as unfinished, unfinished.open("w", encoding="ascii") as file:
-            file.writelines(_lines_of(run))
-    if picture is not None:
-        with whole_file(picture) as unfinished:
-            draw_learning_curve(run, unfinished)
+    _write(run, output.predictions, picture)
     if output.as_json:
         say(json.dumps(run.facts() | found))
     else:
         _show(run, found)
+
+
+def _limits(config: Config, options: Options) -> Limits:
+    """Return the limits of examples: the configuration's, but a file has no bytes of records, and no n-grams yet."""
+    configured = config.limits
+    return Limits(
+        max_features=(configured.max_features_per_example - 1) // options.longest_ngram,
+        max_record_bytes=1 << 30,
+        max_weight=configured.max_weight,
+        min_label=configured.min_label,
+        max_label=configured.max_label,
+        binary=options.loss == "logistic",
+        classes=options.classes,
+    )
+
+
+def _write(run: Run, predictions: Path | None, picture: Path | None) -> None:
+    """Write the files that were asked for."""
+    if predictions is not None:
+        with whole_file(predictions) as unfinished, unfinished.open("w", encoding="ascii") as file:
+            file.writelines(_lines_of(run))
+    if picture is not None:
+        with whole_file(picture) as unfinished:
+            draw_learning_curve(run, unfinished)
 
 
 def _sharding(choice: ShardChoice, options: Options) -> Sharding | None:

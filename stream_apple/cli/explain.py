@@ -12,10 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple.app.explain import ExplainedPrediction, explain_from_kafka
-from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.options.common import CONFIG_OF_WORKERS, FROM_MODEL, load_with_model
 from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import say, table_console
-from stream_apple.config import load
 from stream_apple.errors import VerificationError
 from stream_apple.monitoring.explanation import REST, ROUNDING, Contribution, Explanation
 
@@ -32,7 +31,7 @@ def _place(_context: click.Context, _parameter: click.Parameter, text: str) -> t
 
 
 @click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file, the workers' own.")
+@CONFIG_OF_WORKERS
 @click.option(
     "--prediction",
     "place",
@@ -62,7 +61,7 @@ def command(path: Path | None, place: tuple[int, int], top: int, from_model: Pat
     Exits with 69 if Kafka does not answer, 70 if needed records are gone, 73 if the snapshot is damaged, 74 if the
     published answer is another one, 78 if there is no such prediction: the message says why.
     """
-    found = explain_from_kafka(started_from_model(load(path), from_model), *place)
+    found = explain_from_kafka(load_with_model(path, from_model), *place)
     if as_json:
         say(json.dumps(found.facts()))
     else:

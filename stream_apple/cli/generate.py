@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter
+from stream_apple.cli.options.common import CONFIG
 from stream_apple.cli.options.parameters import WholeNumber, duration
 from stream_apple.cli.output import say
 from stream_apple.config import load
@@ -38,7 +39,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, value: str | 
 
 
 @click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
+@CONFIG
 @click.option(
     "--rate",
     type=click.FloatRange(min=0, max=1_000_000, min_open=True),

@@ -20,7 +20,8 @@ from stream_apple.app.inspect import (
     from_worker,
     to_file,
 )
-from stream_apple.cli.options.parameters import OutputFile, WholeNumber
+from stream_apple.cli.options.common import AS_JSON, PARTITIONS
+from stream_apple.cli.options.parameters import OutputFile
 from stream_apple.cli.output import printable_facts, say, table_console
 from stream_apple.config import Config, load
 
@@ -37,13 +38,7 @@ _SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A model saved with --save, or merged.",
 )
-@click.option(
-    "--partition",
-    "partitions",
-    type=WholeNumber(0),
-    multiple=True,
-    help="Partition of the examples topic; may be repeated.  [default: all]",
-)
+@PARTITIONS
 @click.option("--top", type=click.IntRange(1, MOST_TOP), default=20, show_default=True, help="How many of each kind.")
 @click.option(
     "--save",
@@ -51,7 +46,7 @@ _SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last
     type=OutputFile(),
     help="Write the model of one --partition in Kafka to this file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@AS_JSON
 def command(
     url: str | None,
     path: Path | None,

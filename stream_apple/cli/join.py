@@ -33,7 +33,7 @@ def _work(path: Path | None, log_format: logs.LogFormat) -> int:
         config.check_join()
     except ValueError as error:
         raise ConfigurationError(f"the configuration has a fault: {error}") from None
-    config = named(config.model_copy(update={"worker": config.worker.of_group(config.join.group)}))
+    config = named(config.with_worker(group=config.join.group))
     logs.configure(
         log_format, {"group": config.worker.group, "worker": config.worker.id}, conceal, _sentences(config.http)
     )

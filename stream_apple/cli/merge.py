@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from stream_apple.app.model_files import merge_model_files
+from stream_apple.cli.options.common import AS_JSON
 from stream_apple.cli.options.parameters import OutputFile
 from stream_apple.cli.output import say
 from stream_apple.core.learner.merging.merge import Parents
@@ -23,7 +24,7 @@ from stream_apple.core.learner.merging.merge import Parents
     show_default=True,
     help="Which parents that are new since an earlier merge stay: as many as each model has in the mean, or all.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@AS_JSON
 def command(files: tuple[Path, ...], out: Path, parents: Parents, *, as_json: bool) -> None:
     """Make one model of the models in FILES, which `stream-apple inspect --save` has written.
 

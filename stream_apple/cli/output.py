@@ -3,7 +3,8 @@
 import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -48,6 +49,15 @@ def say(text: str, *, err: bool = False, styled: str = "") -> None:
     except ConfigurationError:
         if not err:
             raise
+
+
+def utc_text(timestamp_ms: int, precision: Literal["minutes", "milliseconds"]) -> str:
+    """Return a time, milliseconds since 1970, in UTC; the number itself if the calendar has no such day."""
+    try:
+        found = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+    return found.isoformat(" ", precision).removesuffix("+00:00")
 
 
 @contextmanager

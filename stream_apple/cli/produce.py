@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,8 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, time_text
-from stream_apple.cli.advice import tell_of_short_epochs, tell_of_times
+from stream_apple.cli.advice import tell_of_idle_patterns, tell_of_short_epochs, tell_of_times
+from stream_apple.cli.options.common import CONFIG
 from stream_apple.cli.options.example_times import (
     ColumnOptions,
     Times,
@@ -30,7 +32,7 @@ from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import InputFileError
-from stream_apple.files import EventTimes, TimeLike, TimeSpan
+from stream_apple.files import ColumnRoles, EventTimes, TimeLike, TimeSpan
 from stream_apple.files.input_stream import STDIN
 from stream_apple.signals import Signals
 
@@ -82,15 +84,11 @@ def _rate(_context: click.Context, _parameter: click.Parameter, value: str | Non
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option("--topic", help="Topic to write to.  [default: topics.examples of the configuration]")
-@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
+@CONFIG
 @click.option("--bootstrap-servers", metavar="HOST:PORT,...", help="Brokers, instead of the configuration's.")
 @click.option("--rate", callback=_rate, metavar="N/s", help="Examples a second.  [default: as fast as it goes]")
 @click.option("--limit", type=WholeNumber(0), help="Stop after so many examples in all.")
-@click.option(
-    "--partitions",
-    type=WholeNumber(1),
-    help="Send to the first N partitions only.  [default: all]",
-)
+@click.option("--partitions", type=WholeNumber(1), help="Send to the first N partitions only.  [default: all]")
 @column_options
 @times_options(start="so that the last is now", interval="what --rate implies, else 1ms")
 @click.option("--repeat", type=WholeNumber(1), default=1, help="Send the files N times.  [default: 1]")
@@ -124,20 +122,23 @@ def command(
     """
     times = columns.timed(times)
     _check(files, amount, times)
-    columns.roles(times.timestamp_field)  # raises an error for contradicting options before anything is read
+    roles = columns.roles(times.timestamp_field)
+    read = partial(_read, files, roles=roles, key_field=columns.key_field)
     config = load(path)
     config.input.check_own_messages("send the file as it is with another producer, such as kcat")
     writer = target.writer(config)
     with Signals() as signals, _progress(amount.limit, shown=not output.quiet) as report:
-        event_times, span = _plan(files, amount, times, columns, signals)
+        event_times, span = _plan(files, amount, times, read, signals)
         if span.first_ms is not None and span.last_ms is not None and not signals.stopping():
             writer.check_times(span.first_ms, span.last_ms)
             examples_each = -(-span.examples // writer.partitions)
             epochs = min((span.last_ms - span.first_ms) // config.epochs.length, examples_each)
             tell_of_short_epochs(config.epochs.length, examples_each, epochs, 'epochs.length = "{}" for the worker')
-        examples = islice(_read(files, amount.repeat, event_times, columns), amount.limit)
+        examples = islice(read(amount.repeat, event_times), amount.limit)
         started = time.monotonic()
         totals = writer.write(signals.until_first(examples), RateLimiter(amount.rate), signals.stopping, report)
+    if not signals.stopping():
+        tell_of_idle_patterns(roles)
     summary = _summary(writer, totals, time.monotonic() - started, interrupted=signals.stopping())
     sent = span if event_times.spaced is None else event_times.spaced.span(totals.delivered)
     known = not (summary["interrupted"] and event_times.spaced is None)
@@ -173,12 +174,19 @@ def _passes_once(file: Path) -> bool:
 
 
 def _plan(
-    files: tuple[Path, ...], amount: _Amount, times: Times, columns: ColumnOptions, signals: Signals
+    files: tuple[Path, ...],
+    amount: _Amount,
+    times: Times,
+    read: Callable[[int, EventTimes], Iterator[Example]],
+    signals: Signals,
 ) -> tuple[EventTimes, TimeSpan]:
     """Return the times of the examples, and their span as far as it is known before sending.
 
-    Files, but no pipes, are read to the end for that. InputFileError for a file that can't be read to its end,
-    UsageError for a span outside of the calendar.
+    Files, but no pipes, are read to the end for that.
+
+    read  returns the examples, given how often and the rule for their times
+
+    InputFileError for a file that can't be read to its end, UsageError for a span outside of the calendar.
     """
     event_times = times.event_times(
         time_of_day_ms(), _DEFAULT_INTERVAL_MS if amount.rate is None else 1000 / amount.rate
@@ -192,7 +200,7 @@ def _plan(
         return event_times, TimeSpan()
     time_like = TimeLike()
     try:
-        examples = time_like.passing(_read(files, 1, event_times, columns))
+        examples = time_like.passing(read(1, event_times))
         found = TimeSpan.of(signals.until_first(islice(examples, amount.limit)))
     except InputFileError as error:
         raise InputFileError(f"{error}; nothing was sent") from None
@@ -213,11 +221,13 @@ def _plan(
     return EventTimes(None, spaced), spaced.span(count)
 
 
-def _read(files: tuple[Path, ...], repeat: int, times: EventTimes, columns: ColumnOptions) -> Iterator[Example]:
-    roles, number = columns.roles(times.field), 0
+def _read(
+    files: tuple[Path, ...], repeat: int, times: EventTimes, roles: ColumnRoles, key_field: str | None
+) -> Iterator[Example]:
+    number = 0
     for _ in range(repeat):
         for file in files:
-            for example in times.examples(file, number, roles, columns.key_field):
+            for example in times.examples(file, number, roles, key_field):
                 yield example
                 number += 1
 

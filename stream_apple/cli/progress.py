@@ -9,24 +9,23 @@ SAID_EVERY_S = 10.0
 
 
 class PlainLines:
-    """Prints lines of progress, at least SAID_EVERY_S apart, for one phase after another."""
+    """Prints lines of progress, at least SAID_EVERY_S apart."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._started = self._said = now()
+        self._phase = ""
 
-    def begin(self) -> None:
-        """Begin a phase, whose first line is due at once."""
-        self._started = self._now()
-        self._said = self._started - SAID_EVERY_S
-
-    def show(self, text: str, done: float, total: float, *, due: bool = False) -> None:
+    def show(self, text: str, done: float, total: float, *, phase: str = "", due: bool = False) -> None:
         """Print a line if one is due, with the time that is left at the pace so far.
 
         done, total  amounts of work in any unit
+        phase        of the work: a line is due when another one begins, and the pace is that of one phase
         due          whether the line must be printed in any case
         """
         now = self._now()
+        if phase != self._phase:
+            self._phase, self._started, due = phase, now, True
         if not due and now - self._said < SAID_EVERY_S:
             return
         self._said = now

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from stream_apple import logs
-from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.options.common import FROM_MODEL, load_with_model
 from stream_apple.cli.service import end_at_once, exit_with, log_request, service_options
-from stream_apple.config import HttpSettings, conceal, load
+from stream_apple.config import HttpSettings, conceal
 
 
 @click.command()
@@ -31,7 +31,7 @@ def command(path: Path | None, log_format: logs.LogFormat, from_model: Path | No
 def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None) -> int:
     from stream_apple.app.identity import named
 
-    config = named(started_from_model(load(path), from_model))
+    config = named(load_with_model(path, from_model))
     facts = {"group": config.worker.group, "worker": config.worker.id}
     logs.configure(log_format, facts, conceal, _sentences(config.http))
     from stream_apple.app.startup import open_up

@@ -7,17 +7,16 @@ from typing import Any
 
 import click
 
-from stream_apple.cli.options.extra import needs_extra
-from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.options.common import CONFIG_OF_WORKERS, FROM_MODEL, load_with_model
 from stream_apple.cli.output import say
-from stream_apple.config import load
+from stream_apple.errors import needs_extra
 from stream_apple.files.input_stream import numbered_lines
 from stream_apple.files.reading import file_label, readable_file
 
 
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
-@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file, the workers' own.")
+@CONFIG_OF_WORKERS
 @click.option(
     "--as-of",
     "as_of",
@@ -46,9 +45,9 @@ def command(file: Path, path: Path | None, as_of: str, from_model: Path | None) 
         moment = Moment.parse(as_of)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--as-of") from error
-    config = started_from_model(load(path), from_model)
+    config = load_with_model(path, from_model)
 
-    def answers() -> Iterator[dict[str, Any]]:
+    def answers() -> Iterator[dict[str, Any]]:  # apart: an error of printing is none of the file
         name = file_label(file)
         with readable_file(file) as stream:
             yield from scored(config, moment, numbered_lines(stream, name), name)

@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 
 from stream_apple import logs
-from stream_apple.cli.options.extra import needs_extra
-from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.options.common import FROM_MODEL, load_with_model
 from stream_apple.cli.service import end_at_once, exit_with, log_request, service_options
-from stream_apple.config import conceal, load
+from stream_apple.config import conceal
+from stream_apple.errors import needs_extra
 
 
 @click.command()
@@ -29,7 +29,7 @@ def command(path: Path | None, log_format: logs.LogFormat, from_model: Path | No
 
 
 def _serve(path: Path | None, log_format: logs.LogFormat, from_model: Path | None) -> int:
-    config = started_from_model(load(path), from_model)
+    config = load_with_model(path, from_model)
     url = config.serve.address
     sentences: dict[str, logs.Sentence] = {
         "serving": lambda told: f"predictions: POST {url(told['http_port'])}v1/models/{config.served_as}:predict",

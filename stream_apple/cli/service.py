@@ -5,37 +5,38 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import click
 
 from stream_apple import cli, logs
+from stream_apple.cli.options.parameters import Decorator, option_group
 from stream_apple.config import conceal
 from stream_apple.errors import StreamAppleError
 
 _log = logs.get_logger()
-_C = TypeVar("_C", bound=Callable[..., object])
 
 
-def service_options(file: str = "TOML file") -> Callable[[_C], _C]:
+def service_options(file: str = "TOML file") -> Decorator:
     """Return a decorator that adds the options --config, as `path`, and --log-format.
 
     file  describes the file in the help of --config
     """
-    config = click.option(
-        "--config",
-        "path",
-        type=click.Path(path_type=Path),
-        help=f"{file}; without it, the defaults and STREAM_APPLE_<SECTION>__<KEY> variables.",
+    return option_group(
+        click.option(
+            "--config",
+            "path",
+            type=click.Path(path_type=Path),
+            help=f"{file}; without it, the defaults and STREAM_APPLE_<SECTION>__<KEY> variables.",
+        ),
+        click.option(
+            "--log-format",
+            type=click.Choice(["auto", "json", "human"]),
+            default="auto",
+            show_default=True,
+            help="auto: human on a terminal, JSON elsewhere.",
+        ),
     )
-    log_format = click.option(
-        "--log-format",
-        type=click.Choice(["auto", "json", "human"]),
-        default="auto",
-        show_default=True,
-        help="auto: human on a terminal, JSON elsewhere.",
-    )
-    return lambda command: config(log_format(command))
 
 
 def exit_with(work: Callable[[], int], log_format: logs.LogFormat) -> NoReturn:

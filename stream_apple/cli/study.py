@@ -276,38 +276,29 @@ def _know(paper: dict[str, PaperRow], data_sets: list[DataSet]) -> None:
 def _shown() -> Iterator[Callable[[PhaseProgress], None]]:
     """Yield a function that shows progress: a bar for each phase on a terminal; lines elsewhere."""
     console = PrintableConsole(stderr=True)
+    if not console.is_terminal:
+        lines = PlainLines()
+
+        def show_line(step: PhaseProgress) -> None:
+            done = step.done if step.runs else step.total
+            text = f"{step.phase}: {step.runs} left"
+            lines.show(text, done, step.total, phase=step.phase, due=not step.runs)
+
+        yield show_line
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[runs]} left"),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(
-        *columns, console=console, disable=not console.is_terminal, speed_estimate_period=_PACE_OVER_S
-    ) as bar:
-        yield _Bars(bar).show if console.is_terminal else _Lines().show
+    phases: dict[str, TaskID] = {}
+    with Progress(*columns, console=console, speed_estimate_period=_PACE_OVER_S) as bars:
 
+        def show_bar(step: PhaseProgress) -> None:
+            total = max(step.total, 1e-9)
+            if step.phase not in phases:
+                phases[step.phase] = bars.add_task(step.phase, total=total, runs=step.runs)
+            bars.update(phases[step.phase], completed=step.done if step.runs else total, runs=step.runs)
 
-class _Bars:
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._phases: dict[str, TaskID] = {}
-
-    def show(self, step: PhaseProgress) -> None:
-        if step.phase not in self._phases:
-            self._phases[step.phase] = self._bar.add_task(step.phase, total=max(step.total, 1e-9), runs=step.runs)
-        done = step.done if step.runs else max(step.total, 1e-9)
-        self._bar.update(self._phases[step.phase], completed=done, runs=step.runs)
-
-
-class _Lines:
-    def __init__(self) -> None:
-        self._phase = ""
-        self._lines = PlainLines()
-
-    def show(self, step: PhaseProgress) -> None:
-        if step.phase != self._phase:
-            self._phase = step.phase
-            self._lines.begin()
-        done = step.done if step.runs else step.total
-        self._lines.show(f"{step.phase}: {step.runs} left", done, step.total, due=not step.runs)
+        yield show_bar

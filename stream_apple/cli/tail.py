@@ -4,15 +4,15 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import click
 
 from stream_apple.app.tail import PublishedMessage, TailRequest, TailSource, tail
+from stream_apple.cli.options.common import CONFIG
 from stream_apple.cli.options.parameters import WholeNumber
-from stream_apple.cli.output import say
+from stream_apple.cli.output import say, utc_text
 from stream_apple.config import load
 from stream_apple.signals import Signals
 from stream_apple.terminal import printable_line
@@ -40,7 +40,7 @@ def _start(_context: click.Context, _parameter: click.Parameter, text: str | Non
 
 
 @click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
+@CONFIG
 @click.option(
     "--only",
     type=click.Choice(get_args(TailSource)),
@@ -133,7 +133,8 @@ def _row(message: PublishedMessage, examples: str, group: str, width: int) -> st
         remark = f"{told.get('reason', message.kind)}: {told.get('message', '')}"
     numbers = (_number(told.get(name), width) for name, width in (("prediction", 11), ("label", 10), ("loss", 10)))
     model = printable_line(str(told.get("model", "-")))[:_MODEL_DIGITS]
-    row = f"{_time(message.timestamp_ms):23}  {_example(message, examples):>14}  {model:8}  {'  '.join(numbers)}  "
+    time = "-" if message.timestamp_ms is None else utc_text(message.timestamp_ms, "milliseconds")
+    row = f"{time:23}  {_example(message, examples):>14}  {model:8}  {'  '.join(numbers)}  "
     remark = printable_line(remark if told.get("group") in {None, group} else f"(of group {told['group']}) {remark}")
     room = max(width - len(row), 20)
     return row + (remark if len(remark) <= room else f"{remark[: room - 1]}\u2026")
@@ -146,17 +147,6 @@ def _example(message: PublishedMessage, examples: str) -> str:
     if message.example is None or topic != examples:
         place = f"{topic}-{place}"
     return printable_line(place)
-
-
-def _time(timestamp_ms: int | None) -> str:
-    """Return a time in UTC, to the millisecond; the number itself if the calendar has no such day."""
-    if timestamp_ms is None:
-        return "-"
-    try:
-        found = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return str(timestamp_ms)
-    return found.strftime("%Y-%m-%d %H:%M:%S.") + f"{timestamp_ms % 1000:03}"
 
 
 def _number(value: Any, width: int) -> str:  # noqa: ANN401  whatever the message holds

@@ -17,6 +17,7 @@ from stream_apple.adapters.kafka.topics import (
     alter,
     ensure,
 )
+from stream_apple.cli.options.common import CONFIG
 from stream_apple.cli.options.parameters import duration
 from stream_apple.cli.output import say, table_console
 from stream_apple.config import load
@@ -27,7 +28,7 @@ _MOST_PARTITIONS, _MOST_REPLICAS = 100_000, 10_000  # librdkafka's own bounds
 
 
 @click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file.")
+@CONFIG
 @click.option(
     "--partitions",
     type=click.IntRange(1, _MOST_PARTITIONS),

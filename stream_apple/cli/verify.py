@@ -12,25 +12,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from stream_apple.app.verify import verify
-from stream_apple.cli.options.from_model import FROM_MODEL, started_from_model
+from stream_apple.cli.options.common import AS_JSON, CONFIG_OF_WORKERS, FROM_MODEL, PARTITIONS, load_with_model
 from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import PrintableConsole, say, table_console
 from stream_apple.cli.progress import PlainLines
-from stream_apple.config import load
 from stream_apple.errors import UnprovedError, VerificationError
 from stream_apple.monitoring.inspection import plain
 from stream_apple.stream.verification.partition_report import Published, Report, ReportProgress
 
 
 @click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), help="TOML file, the workers' own.")
-@click.option(
-    "--partition",
-    "partitions",
-    type=WholeNumber(0),
-    multiple=True,
-    help="Partition of the examples topic; may be repeated.  [default: all]",
-)
+@CONFIG_OF_WORKERS
+@PARTITIONS
 @click.option(
     "--to",
     type=WholeNumber(0),
@@ -42,7 +35,7 @@ from stream_apple.stream.verification.partition_report import Published, Report,
     is_flag=True,
     help="Exit with 0 in spite of answers that can't be proved, if at least one answer could be.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@AS_JSON
 def command(
     path: Path | None,
     partitions: tuple[int, ...],
@@ -72,7 +65,7 @@ def command(
     """
     if to is not None and len(partitions) != 1:
         raise click.UsageError("--to is an offset of one partition: name it with one --partition")
-    config = started_from_model(load(path), from_model)
+    config = load_with_model(path, from_model)
     with _progress() as progress:
         reports = verify(config, partitions, to, progress)
     faults = sum(report.fault_count for report in reports)
@@ -113,18 +106,8 @@ def _progress() -> Iterator[ReportProgress]:
 
 def _show(reports: list[Report], faults: int, unproved: int) -> None:
     console = table_console()
-    header = (
-        "partition",
-        "model",
-        "learned from",
-        "up to",
-        "records",
-        "predictions",
-        "dead letters",
-        "snapshot",
-        "faults",
-    )
-    table = Table(*header, box=box.SIMPLE_HEAD)
+    columns = ("partition", "model", "learned from", "up to", "records", "predictions", "dead letters", "snapshot")
+    table = Table(*columns, "faults", box=box.SIMPLE_HEAD)
     for report in reports:
         table.add_row(
             str(report.partition),

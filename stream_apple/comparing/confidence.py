@@ -51,14 +51,14 @@ class Interval(NamedTuple):
     radius: float
 
 
-def margin(observations: Reals, alpha: float, tuned_at: int = TUNED_AT) -> Reals:
+def margin(observations: Reals, alpha: float) -> Reals:
     """Return the radius for a deviation of 1, float64[n], after these numbers of observations.
 
     >>> margin(np.array([1_000.0, 100_000.0, 10_000_000.0]), 0.05).round(5).tolist()
     [0.12191, 0.01025, 0.00122]
     """
     surprise = -2.0 * math.log(alpha)
-    r = (surprise + math.log(surprise + 1.0)) / tuned_at  # the paper's approximation of the best
+    r = (surprise + math.log(surprise + 1.0)) / TUNED_AT  # the paper's approximation of the best
     grown = observations * r + 1.0
     found: Reals = np.sqrt(2.0 * grown / (observations * observations * r) * (0.5 * np.log(grown) - math.log(alpha)))
     return found
@@ -75,14 +75,12 @@ class ConfidenceSequence:
     True
     """
 
-    def __init__(self, alpha: float, tuned_at: int = TUNED_AT) -> None:
+    def __init__(self, alpha: float) -> None:
         self.observations = 0
         self._alpha = alpha
-        self._tuned_at = tuned_at
         self._mean = 0.0
-        self._weight = 0.0
-        # With w a weight and d an observation less the mean: the sums of w^2, w^2 d, and w^2 d^2.
-        self._squares = self._firsts = self._seconds = 0.0
+        # With w a weight and d an observation less the mean: the sums of w, w^2, w^2 d, and w^2 d^2.
+        self._sums = np.zeros(4)
 
     @property
     def interval(self) -> Interval:
@@ -101,29 +99,24 @@ class ConfidenceSequence:
         """
         w = np.ones(len(values)) if weights is None else weights
         counts = self.observations + np.cumsum(w > 0.0, dtype=np.int64)
-        if not self._weight and w.any():
+        if not self._sums[0] and w.any():
             self._mean = float(values[np.argmax(w > 0.0)])  # near the others: what is summed stays small
         apart = values - self._mean
-        total = self._weight + np.cumsum(w)
-        squares = self._squares + np.cumsum(w * w)
-        firsts = self._firsts + np.cumsum(w * w * apart)
-        seconds = self._seconds + np.cumsum(w * w * apart * apart)
+        sums = self._sums[:, None] + np.cumsum([w, w * w, w * w * apart, w * w * apart * apart], axis=1)
         moves = np.cumsum(w * apart)
         if not len(values):
-            counts, total = np.array([self.observations]), np.array([self._weight])
-            squares, firsts = np.array([self._squares]), np.array([self._firsts])
-            seconds, moves = np.array([self._seconds]), np.zeros(1)
+            counts, sums, moves = np.array([self.observations]), self._sums[:, None], np.zeros(1)
+        total, squares, firsts, seconds = sums
         with np.errstate(invalid="ignore", divide="ignore"):  # before the first observation
             moved = np.where(total > 0.0, moves / total, 0.0)
             # About the mean at each time.
             seconds = np.maximum(seconds - 2.0 * moved * firsts + moved * moved * squares, 0.0)
             firsts = firsts - moved * squares
             deviations = np.sqrt(seconds * counts / np.maximum(counts - 1, 1)) * np.sqrt(counts) / total
-            radii = deviations * margin(counts.astype(np.float64), self._alpha, self._tuned_at)
+            radii = deviations * margin(counts.astype(np.float64), self._alpha)
         radii[counts < FIRST] = math.inf
         means = self._mean + moved
         if len(values):
-            self.observations, self._weight = int(counts[-1]), float(total[-1])
-            self._mean, self._squares = float(means[-1]), float(squares[-1])
-            self._firsts, self._seconds = float(firsts[-1]), float(seconds[-1])
+            self.observations, self._mean = int(counts[-1]), float(means[-1])
+            self._sums = np.array([total[-1], squares[-1], firsts[-1], seconds[-1]])
         return means, radii

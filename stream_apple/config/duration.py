@@ -18,18 +18,8 @@ FEW_EXAMPLES = 200
 """An epoch with fewer examples is too short: even with the smallest models its end takes as long as learning 1,000."""
 _ENOUGH_EXAMPLES = 1000
 _ROUND = (
-    MINUTE,
-    5 * MINUTE,
-    15 * MINUTE,
-    HOUR,
-    3 * HOUR,
-    6 * HOUR,
-    12 * HOUR,
-    DAY,
-    2 * DAY,
-    7 * DAY,
-    30 * DAY,
-    90 * DAY,
+    *(MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR),
+    *(DAY, 2 * DAY, 7 * DAY, 30 * DAY, 90 * DAY),
 )
 
 _UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": 1}

@@ -4,16 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from stream_apple.config.section import Number, Section
+from stream_apple.config.section import LISTED, Number, Section, expected_as, text_field
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping, zone_of
 from stream_apple.errors import ConfigurationError
-
-
-def listed(value: object) -> object:
-    """Return a list, or a text of parts with commas between, as a tuple; anything else as it is."""
-    if isinstance(value, str):
-        value = [name.strip() for name in value.split(",") if name.strip()]
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _pairs(value: object) -> object:
@@ -31,26 +24,22 @@ def _zone(name: str) -> str:
     return name
 
 
-def _text(pattern: str, expected: str, **facts: bool) -> Any:  # noqa: ANN401  a field of pydantic's
-    return Field(pattern=pattern, json_schema_extra={"expected": expected, **facts})
-
-
 _A_FIELD = "the path of a field, such as 'clicked' or 'user.clicked'"
-_FIELDS = "paths of fields, or patterns of them, such as ['user.zip', 'debug.*']"
-_LABELS = "a table from labels as they are written to numbers, such as { yes = 1, no = 0 }"
 
-FieldPath = Annotated[str, _text(r"^[^\x00-\x1f]{0,200}$", f"{_A_FIELD}, or nothing for none")]
-FeaturesPath = Annotated[str, _text(r"^[^\x00-\x1f]{1,200}$", f"{_A_FIELD}, or '*'")]
+FieldPath = Annotated[str, text_field(r"^[^\x00-\x1f]{0,200}$", f"{_A_FIELD}, or nothing for none")]
+FeaturesPath = Annotated[str, text_field(r"^[^\x00-\x1f]{1,200}$", f"{_A_FIELD}, or '*'")]
 FieldPaths = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[^\x00-\x1f]{1,200}$")], ...],
-    BeforeValidator(listed),
-    Field(json_schema_extra={"expected": _FIELDS}),
+    LISTED,
+    expected_as("paths of fields, or patterns of them, such as ['user.zip', 'debug.*']"),
 ]
-LabelMap = Annotated[dict[str, Number], BeforeValidator(_pairs), Field(json_schema_extra={"expected": _LABELS})]
-Separator = Annotated[str, _text(r"^[^\x00-\x1f=]{1,3}$", "1 to 3 characters without '='", expert=True)]
-ZoneName = Annotated[
-    str, AfterValidator(_zone), Field(json_schema_extra={"expected": "a time zone, such as 'Europe/Berlin'"})
+LabelMap = Annotated[
+    dict[str, Number],
+    BeforeValidator(_pairs),
+    expected_as("a table from labels as they are written to numbers, such as { yes = 1, no = 0 }"),
 ]
+Separator = Annotated[str, text_field(r"^[^\x00-\x1f=]{1,3}$", "1 to 3 characters without '='", expert=True)]
+ZoneName = Annotated[str, AfterValidator(_zone), expected_as("a time zone, such as 'Europe/Berlin'")]
 
 
 class InputSettings(Section):

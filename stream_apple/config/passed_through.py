@@ -7,7 +7,10 @@ from pydantic import AfterValidator, BeforeValidator
 
 from stream_apple.config.secrets import has_credentials
 
-DEFAULTS: dict[str, str | int | float | bool] = {"bootstrap.servers": "localhost:9092"}
+_Value = str | int | float | bool
+_Given = dict[str, _Value]
+
+DEFAULTS: _Given = {"bootstrap.servers": "localhost:9092"}
 
 _OFFSETS = "offsets are committed inside the transaction, with the predictions they belong to"
 _IDEMPOTENT = "the transactional producer sets it: exactly-once needs it"
@@ -72,14 +75,14 @@ def _has_surrogate(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _without_credentials(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+def _without_credentials(given: _Given) -> _Given:
     for name, value in given.items():
         if has_credentials(name, value):
             raise ValueError(f"{name}: expected an address without user and password, which have their own properties")
     return given
 
 
-def _with_brokers(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+def _with_brokers(given: _Given) -> _Given:
     """Return the properties; ValueError for addresses that the client would accept, and try to reach for ever."""
     found = str(given.get(_BROKERS, DEFAULTS[_BROKERS]))
     addresses = [address.strip() for address in found.split(",") if address.strip()]
@@ -89,7 +92,7 @@ def _with_brokers(given: dict[str, str | int | float | bool]) -> dict[str, str |
     return given
 
 
-def _with_url(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+def _with_url(given: _Given) -> _Given:
     """Return the properties; ValueError if there are any but no `url`."""
     if given and not str(given.get("url", "")).startswith(("http://", "https://")):
         found = repr(given["url"]) if "url" in given else "none"
@@ -97,7 +100,7 @@ def _with_url(given: dict[str, str | int | float | bool]) -> dict[str, str | int
     return given
 
 
-def _with_numbers(given: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+def _with_numbers(given: _Given) -> _Given:
     """Return the properties, with numbers where the registry's client needs them, as the environment has only texts."""
     found = dict(given)
     for name in _NUMBERS.intersection(given):
@@ -111,7 +114,7 @@ def _with_numbers(given: dict[str, str | int | float | bool]) -> dict[str, str |
 KafkaProperties = Annotated[
     dict[
         Annotated[str, AfterValidator(_passed_through)],
-        Annotated[str | int | float | bool, BeforeValidator(_scalar)],
+        Annotated[_Value, BeforeValidator(_scalar)],
     ],
     AfterValidator(_without_credentials),
     AfterValidator(_with_brokers),
@@ -120,7 +123,7 @@ KafkaProperties = Annotated[
 """Property name -> value, as `confluent_kafka` takes it; bootstrap.servers is always there."""
 
 RegistryProperties = Annotated[
-    dict[str, Annotated[str | int | float | bool, BeforeValidator(_scalar)]],
+    dict[str, Annotated[_Value, BeforeValidator(_scalar)]],
     AfterValidator(_without_credentials),
     AfterValidator(_with_url),
     AfterValidator(_with_numbers),

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from stream_apple.config.duration import DAY, FOREVER, HOUR, MINUTE, SECOND, Duration, Patience, format_duration
-from stream_apple.config.input_settings import FieldPath, InputSettings, LabelMap, listed
+from stream_apple.config.input_settings import FieldPath, InputSettings, LabelMap
 from stream_apple.config.learner_settings import LearnerSettings, field_of
 from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, RegistryProperties
 from stream_apple.config.secrets import shown
-from stream_apple.config.section import Integer, Number, Section
+from stream_apple.config.section import LISTED, Integer, Number, Section, expected_as, text_field
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.core.learner.options import DECLARED, IntegerBounds, mergeable, why_not_merged
 
@@ -35,57 +35,26 @@ def _free_topic(name: str) -> str:
 
 TopicName = Annotated[
     str,
-    Field(
-        pattern=r"^[a-zA-Z0-9._-]{1,249}$",
-        json_schema_extra={
-            "expected": "a topic name (1 to 249 of a-z A-Z 0-9 . _ -, but not '.', '..' or a topic of Kafka's own)"
-        },
+    text_field(
+        r"^[a-zA-Z0-9._-]{1,249}$",
+        "a topic name (1 to 249 of a-z A-Z 0-9 . _ -, but not '.', '..' or a topic of Kafka's own)",
     ),
     AfterValidator(_free_topic),
 ]
-Identifier = Annotated[
-    str,
-    Field(
-        pattern=r"^[a-zA-Z0-9._-]{1,200}$",
-        json_schema_extra={"expected": "a name of 1 to 200 of a-z A-Z 0-9 . _ -"},
-    ),
-]
-WorkerName = Annotated[
-    str,
-    Field(
-        pattern=r"^[a-zA-Z0-9._-]{0,200}$",
-        json_schema_extra={"expected": "a name of 1 to 200 of a-z A-Z 0-9 . _ -, or nothing for an automatic one"},
-    ),
-]
-ModelName = Annotated[
-    str,
-    Field(
-        pattern=r"^[a-zA-Z0-9._-]{0,200}$",
-        json_schema_extra={"expected": "a name of 1 to 200 of a-z A-Z 0-9 . _ -, or nothing for that of the group"},
-    ),
-]
+_NAME = "a name of 1 to 200 of a-z A-Z 0-9 . _ -"
+_NAME_OR_NOTHING = r"^[a-zA-Z0-9._-]{0,200}$"
+Identifier = Annotated[str, text_field(r"^[a-zA-Z0-9._-]{1,200}$", _NAME)]
+WorkerName = Annotated[str, text_field(_NAME_OR_NOTHING, f"{_NAME}, or nothing for an automatic one")]
+ModelName = Annotated[str, text_field(_NAME_OR_NOTHING, f"{_NAME}, or nothing for that of the group")]
+_Place = Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")]
 GapNames = Annotated[
-    tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
-    BeforeValidator(listed),
-    Field(json_schema_extra={"expected": "gaps as partition@first-missing-offset, such as '3@12345'"}),
+    tuple[_Place, ...], LISTED, expected_as("gaps as partition@first-missing-offset, such as '3@12345'")
 ]
-SkipNames = Annotated[
-    tuple[Annotated[str, Field(pattern=r"^[0-9]+@[0-9]+$")], ...],
-    BeforeValidator(listed),
-    Field(json_schema_extra={"expected": "records as partition@offset, such as '3@12345'"}),
-]
+SkipNames = Annotated[tuple[_Place, ...], LISTED, expected_as("records as partition@offset, such as '3@12345'")]
 FileName = Annotated[
-    str,
-    Field(
-        pattern=r"^[^\x00-\x1f]*$",
-        json_schema_extra={"expected": "the path of a file, without control characters, or nothing for none"},
-    ),
+    str, text_field(r"^[^\x00-\x1f]*$", "the path of a file, without control characters, or nothing for none")
 ]
-HostName = Annotated[
-    str,
-    Field(pattern=r"^[a-zA-Z0-9.:_-]+$", json_schema_extra={"expected": "a host name or address to listen on"}),
-]
-
+HostName = Annotated[str, text_field(r"^[a-zA-Z0-9.:_-]+$", "a host name or address to listen on")]
 
 LARGEST_PORT = 65_535
 
@@ -169,14 +138,6 @@ class WorkerSettings(Section):
     Its content, not its name, is part of the model: as long as the group lives, keep it unchanged where all workers and
     commands find it. See `docs/merging-models.md`."""
 
-    def named(self, name: str) -> Self:
-        """Return these settings with `name` as the id."""
-        return self.model_copy(update={"id": name})
-
-    def of_group(self, group: str) -> Self:
-        """Return these settings for a member of another group."""
-        return self.model_copy(update={"group": group})
-
     @property
     def transactional_id(self) -> str:
         """The transactional id, the same after every restart: a successor aborts what was left open."""
@@ -249,7 +210,7 @@ LabelOrNone = Annotated[
     Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)] | None,
     BeforeValidator(_label_or_none),
     PlainSerializer(lambda label: "none" if label is None else label),
-    Field(json_schema_extra={"expected": "a number from -1e+18 to 1e+18, or 'none'"}),
+    expected_as("a number from -1e+18 to 1e+18, or 'none'"),
 ]
 
 
@@ -445,6 +406,10 @@ class Config(Section):
     serve: ServeSettings = ServeSettings()
     limits: LimitSettings = LimitSettings()
 
+    def with_worker(self, **changes: str) -> Self:
+        """Return the settings with these of the section `worker` in place of its own."""
+        return self.model_copy(update={"worker": self.worker.model_copy(update=changes)})
+
     @property
     def merging(self) -> bool:
         """Whether the models of all partitions become one now and then."""
@@ -493,7 +458,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _can_be_merged(self) -> Self:
         if self.merging and (because := why_not_merged(self.learner.options())):
-            raise ValueError(f"merge.mode = {self.merge.mode}, learner: {because}")
+            raise ValueError(f"merge.mode = {self.merge.mode}: {because}")
         return self
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
-"""The base of all sections of the settings: how text becomes a number, and what every section refuses."""
+"""The base of all sections of the settings: how text becomes a value, and what every section refuses."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -22,6 +22,26 @@ Integer = Annotated[int, BeforeValidator(_integer_from_text)]
 Number = Annotated[float, BeforeValidator(_number_from_text), Field(allow_inf_nan=False)]
 
 Boolean = Annotated[bool, BeforeValidator(_boolean_from_text)]
+
+
+def text_field(pattern: str, words: str, **facts: bool) -> Any:  # noqa: ANN401  a field of pydantic's
+    """Return a field like that of `expected_as`, for a text of this pattern; `facts` are for the reference page."""
+    return Field(pattern=pattern, json_schema_extra={"expected": words, **facts})
+
+
+def expected_as(words: str) -> Any:  # noqa: ANN401  a field of pydantic's
+    """Return a field of which messages and the reference page say in these words what it may be."""
+    return Field(json_schema_extra={"expected": words})
+
+
+def _list_from_text(value: object) -> object:
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    return tuple(value) if isinstance(value, list) else value
+
+
+LISTED = BeforeValidator(_list_from_text)
+"""Lets a list of texts come as one text with commas between."""
 
 
 class Section(BaseModel):

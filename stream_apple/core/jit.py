@@ -67,22 +67,43 @@ machine.emit_object(binding.parse_assembly("define void @f() { ret void }"))
 """
 
 
+CACHE = _cache_directory()
+"""Where compiled code is kept. Numba's own setting stays as it is: it is for the other packages of the process, too."""
+
+
+def check_processor(name: str, where: str = "") -> None:
+    """Raise ConfigurationError for a type of processor that LLVM does not know, or that is none of this architecture.
+
+    where  the beginning of its message
+    """
+    known = CACHE / f"processor-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    if known.exists():
+        return
+    # LLVM complains of a name on standard error, and then compiles for another type or ends the process.
+    tried = subprocess.run([sys.executable, "-c", _TRIAL, name], capture_output=True, check=False)  # noqa: S603  ours
+    if tried.returncode or b"not a recognized processor" in tried.stderr or not name:
+        raise ConfigurationError(
+            f"{where}expected a type of processor that LLVM knows, such as x86-64-v3, found {name!r}"
+        )
+    with suppress(OSError):
+        CACHE.mkdir(parents=True, exist_ok=True)
+        known.touch()
+
+
+if numba.config.CPU_NAME:  # type: ignore[attr-defined]  # what NUMBA_CPU_NAME says
+    check_processor(numba.config.CPU_NAME, "NUMBA_CPU_NAME: ")  # type: ignore[attr-defined]
+
+
 def aim_at(target: str) -> None:
     """Compile for this type of processor, with no more than the type promises; called before any kernel is imported.
 
     A process loads what was compiled so if NUMBA_CPU_NAME is the same, and NUMBA_CPU_FEATURES is set and empty.
-    ConfigurationError for a type that LLVM does not know, or that is none of this architecture.
+    ConfigurationError as of `check_processor`.
     """
-    # LLVM complains of a name on standard error, and then compiles for another type or ends the process.
-    tried = subprocess.run([sys.executable, "-c", _TRIAL, target], capture_output=True, check=False)  # noqa: S603  ours
-    if tried.returncode or b"not a recognized processor" in tried.stderr or not target:
-        raise ConfigurationError(f"expected a type of processor that LLVM knows, such as x86-64-v3, found {target!r}")
+    check_processor(target)
     numba.config.CPU_NAME = target  # type: ignore[attr-defined]  # made by Numba at import
     numba.config.CPU_FEATURES = ""  # type: ignore[attr-defined]
 
-
-CACHE = _cache_directory()
-"""Where compiled code is kept. Numba's own setting stays as it is: it is for the other packages of the process, too."""
 
 _F = TypeVar("_F", bound=Callable[..., object])
 

@@ -15,10 +15,11 @@ from stream_apple.core.input.timestamps import milliseconds
 from stream_apple.files.detection import FileFormat
 from stream_apple.files.event_times import EvenlySpaced, EventTimes, TimeLike, TimeSpan
 from stream_apple.files.reading import detect, read_examples
-from stream_apple.files.table import BY_NAME, ROLES, ColumnRoles
+from stream_apple.files.table import BY_NAME, MOST_MET, ROLES, ColumnRoles
 
 __all__ = [
     "BY_NAME",
+    "MOST_MET",
     "ROLES",
     "ColumnRoles",
     "EvenlySpaced",

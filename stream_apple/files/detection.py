@@ -4,10 +4,12 @@
     PAR1                               Parquet
     {                                  JSON lines
     number index:value ... [# ...]     svmlight
-    anything with a bar                Vowpal Wabbit text
+    anything with a bar                Vowpal Wabbit text, unless it is a header of CSV
     anything else with a comma, tab or semicolon   CSV
 
-A bar in a comment of svmlight does not count: a line that is whole without its comment is svmlight.
+A bar in a comment of svmlight does not count: a line that is whole without its comment is svmlight. A name of a column
+may have a bar, too. Such a header begins with neither a label nor a tag in quotes, and has no feature behind the bar,
+or more than one cell before it.
 """
 
 import re
@@ -24,6 +26,9 @@ _MSGPACK_MAPS = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
 _LIST = re.compile(rb"\s*+\[\s*+(?:\{|$)")
 # Possessive: otherwise the matcher would remember a line of millions of words word by word, to backtrack.
 _SVMLIGHT = re.compile(rb"\s*+[+-]?[0-9.][^\s:|#,]*+(?:\s++[^\s:|#]++:[^\s:|#]++)*+\s*+(?:#.*+)?+", re.DOTALL)
+
+_DELIMITER = re.compile(rb"[,\t;]")
+_LABELLED = re.compile(rb"[-+.0-9']|$")
 
 _PACKED = {
     "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
@@ -85,11 +90,17 @@ def _of_line(line: bytes) -> FileFormat:
         return FileFormat.JSON_LINES
     if _SVMLIGHT.fullmatch(line):
         return FileFormat.SVMLIGHT
-    if b"|" in line:
+    if b"|" in line and not _is_header(line):
         return FileFormat.VOWPAL_WABBIT
-    if any(delimiter in line for delimiter in (b",", b"\t", b";")):
+    if _DELIMITER.search(line):
         return FileFormat.CSV
     raise _unknown(line[:200].rstrip().decode(errors="backslashreplace"))
+
+
+def _is_header(line: bytes) -> bool:
+    """Return whether a line with a bar is a header of CSV, see above."""
+    head, _, body = line.strip().partition(b"|")
+    return not _LABELLED.match(head) and bool(_DELIMITER.search(head if b" " in body else line))
 
 
 def _unknown(found: str) -> ParseError:

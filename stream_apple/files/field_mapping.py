@@ -23,18 +23,27 @@ ExampleReader: TypeAlias = Callable[[object], Example]
 """From one parsed map to its example; ParseError if there is none."""
 
 
-def example_reader(mapping: InputMapping | None, timestamp_field: str | None, key_field: str | None) -> ExampleReader:
+def example_reader(
+    mapping: InputMapping | None, timestamp_field: str | None, key_field: str | None, met: set[str] | None = None
+) -> ExampleReader:
     """Return the reader of maps: by a mapping, or of maps with the keys of the stream's message.
 
     timestamp_field  the field that holds an example's time; None if there is none, or the mapping names it
     key_field        the field that holds the key of an example's record; None if there is none
+    met              gets the paths of all fields, as in `ColumnRoles`
     """
     if mapping is None:
         return partial(example_of, timestamp_field=timestamp_field, key_field=key_field)
     mapper = RecordMapper(mapping if key_field is None else mapping._replace(ignore=(*mapping.ignore, key_field)))
 
+    known = 0
+
     def read(record: object) -> Example:
+        nonlocal known
         example = mapper.example(record).example
+        if met is not None and known < len(mapper.meanings):
+            known = len(mapper.meanings)
+            met.update(mapper.meanings)
         if key_field is None or not isinstance(record, dict):
             return example
         return example._replace(key=key_in(key_field, _held("key", record, key_field)))

@@ -15,7 +15,7 @@ from typing import Any
 
 from stream_apple.core.codec.example import Example
 from stream_apple.core.input.spelling import ParseError
-from stream_apple.errors import ConfigurationError, InputFileError
+from stream_apple.errors import InputFileError, needs_extra
 from stream_apple.files.input_stream import MAX_LINE_BYTES
 from stream_apple.files.table import Cell, ColumnRoles, RowReader, row_reader
 
@@ -33,14 +33,9 @@ def read_parquet(
     path: Path, name: str, timestamp_field: str | None, key_field: str | None, roles: ColumnRoles
 ) -> Iterator[Example]:
     """Yield the examples of the file, in order; InputFileError names the row, from 1."""
-    try:
+    with needs_extra("parquet", f"{name}: "):
         import pyarrow as pa
         from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise ConfigurationError(
-            f"{name}: expected pyarrow to be installed, which reads Parquet, found none: "
-            "pip install 'stream-apple[parquet]'"
-        ) from error
     row = 0
     try:
         with ParquetFile(path) as file:

@@ -56,7 +56,7 @@ def read_examples(
             raise InputFileError(
                 f"{name}: expected the key field {svmlight.QUERY!r}, which svmlight may have, found {key_field!r}"
             )
-        read = example_reader(roles.mapping, timestamp_field, key_field)
+        read = example_reader(roles.mapping, timestamp_field, key_field, roles.met)
         match found:
             case FileFormat.SVMLIGHT:
                 yield from _from_lines(joined, name, partial(svmlight.parse_line, keyed=key_field is not None))

@@ -31,15 +31,19 @@ class ColumnRoles(NamedTuple):
     categories  columns whose values are categories, whatever they look like
     ignored     columns that are no features
     mapping     which fields are what, as in the section `input`; then the other fields here are empty
+    met         with a mapping: gets the paths of all fields below `features` that are read, up to MOST_MET; None: no
     """
 
     named: Mapping[str, str] = MappingProxyType({})
     categories: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     mapping: InputMapping | None = None
+    met: set[str] | None = None
 
 
 BY_NAME = ColumnRoles()
+MOST_MET = 1 << 16
+"""So many paths are remembered, of any number that records may have."""
 
 
 class RowReader(Protocol):
@@ -81,6 +85,8 @@ def row_reader(
     """
     _check_names(columns)
     if roles.mapping is not None:
+        if roles.met is not None:
+            roles.met.update(columns[:MOST_MET])
         return MappedTable(columns, roles.mapping, key_field)
     return TableReader(columns, roles, timestamp_field, key_field)
 

@@ -15,8 +15,6 @@ import numpy as np
 
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.codec.feature_hashing import feature_key
-from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.ngrams import NgramSizes
 
 _MOST_REMEMBERED = 1 << 18  # texts of one column whose keys are kept: a column of identifiers has ever more
 ABSENT = 0
@@ -140,17 +138,3 @@ def refuse_time(where: str, found: object) -> NoReturn:
         f"{where}: expected a number, a text, a category or a boolean, found {found}: say what of the time matters, "
         f"such as its hour and its weekday, as features of their own"
     )
-
-
-class NameMemory:
-    """The names of the features seen, by key, in bounded memory.
-
-    ngrams  the n-grams of the model, which have names, too; None if it has none
-    """
-
-    def __init__(self, ngrams: NgramSizes | None = None) -> None:
-        self.names = Names(ngrams=ngrams)
-
-    def note(self, key: int, name: str) -> None:
-        """Remember the name of a key."""
-        self.names.add([(key, name)])

@@ -83,7 +83,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def monomials(self, top: int = 100) -> list[Monomial]:
         """Return the `top` features and products that matter most: `pandas.DataFrame` makes a table of them."""
         check_is_fitted(self)
-        return heaviest(self._online.learner, self._featurizer.memory.names, top)
+        return heaviest(self._online.learner, self._featurizer.names, top)
 
     def explain(self, X: Any) -> list[Contribution]:  # noqa: ANN401, N803  scikit-learn's
         """Return what each feature adds to the score of the only row of X, or of a map; they sum to the score.
@@ -96,7 +96,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if len(batch.labels) != 1:
             raise ValueError(f"X: expected one row, found {len(batch.labels)}")
         with self._online.lock:
-            return explain_row(self._online.learner, self._featurizer.memory.names, batch)
+            return explain_row(self._online.learner, self._featurizer.names, batch)
 
     def end_epoch(self) -> Self:
         """End an epoch at once: features that matter are multiplied from now on."""

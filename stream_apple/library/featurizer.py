@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
-from typing import Any, Final, NoReturn, get_args
+from typing import Any, NoReturn, get_args
 
 import msgpack
 import numpy as np
@@ -19,7 +19,7 @@ from stream_apple.core.batch import TOO_LARGE, Batch, Limits, joined
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
 from stream_apple.core.codec.feature_hashing import feature_key
-from stream_apple.core.codec.feature_names import names_in
+from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.core.input.input_mapping import InputMapping
@@ -34,7 +34,6 @@ from stream_apple.library.cells import (
     TIMES,
     CellRules,
     ColumnKeys,
-    NameMemory,
     UnreadableCellError,
     is_missing,
     key_of_name,
@@ -74,6 +73,8 @@ def featurizer_of_rows(options: Options) -> "Featurizer":
 class Featurizer:
     """Makes batches for one model, and remembers the names of its features.
 
+    names  what is remembered, in bounded memory
+
     columns  the fields of `Batch` that the model needs besides those always filled, see `Options.wanted_columns`
     reading  how cells are read
     mapping  the mapping by which the model's records are read, if there is one; then `reading` is RECORD
@@ -87,14 +88,14 @@ class Featurizer:
         mapping: InputMapping | None = None,
         ngrams: NgramSizes | None = None,
     ) -> None:
-        self.memory: Final = NameMemory(ngrams)
+        self.names = Names(ngrams=ngrams)
         self._columns = columns
         self._reading = reading
         self._mapping = mapping
         self._mapper = RecordMapper(mapping or InputMapping(label="", weight="", id="", features="features"))
         self._decoder = Decoder(_LIMITS, columns & {"spaces", "attributes"})
         self._categories: dict[Any, ColumnKeys] = {}
-        self._number_keys: dict[str, int] = {}
+        self._number_keys: dict[object, int] = {}
         self._numbered = np.empty(0, np.uint64)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -102,14 +103,14 @@ class Featurizer:
             "columns": self._columns,
             "reading": self._reading,
             "mapping": None if self._mapping is None else self._mapping._asdict(),
-            "names": self.memory.names.known(),
-            "ngrams": self.memory.names.ngrams,
+            "names": self.names.known(),
+            "ngrams": self.names.ngrams,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         mapping = None if state["mapping"] is None else InputMapping(**state["mapping"])
         Featurizer.__init__(self, state["columns"], state["reading"], mapping, state.get("ngrams"))
-        self.memory.names.add(state["names"].items())
+        self.names.add(state["names"].items())
 
     @property
     def plain(self) -> bool:
@@ -124,7 +125,7 @@ class Featurizer:
             keys = self._keys_of_numbers(largest)[indices]
         else:  # most columns of a wide matrix are empty
             used, places = np.unique(indices, return_inverse=True)
-            keys = np.array([self._number_key(str(number)) for number in used.tolist()], np.uint64)[places]
+            keys = np.array([self.number_key(str(number)) for number in used.tolist()], np.uint64)[places]
         kept = (values != 0) & ~np.isnan(values)
         ends = np.concatenate([[0], np.cumsum(kept)])
         row_ends = ends[np.asarray(indptr, np.int64)].astype(np.int64)
@@ -183,10 +184,7 @@ class Featurizer:
                         continue
                     number_of(value, f"feature {name!r}")
                 key = number_keys.get(name)
-                if key is None:
-                    key = self._number_key(_column_name(name))
-                    number_keys[name] = key
-                keys.append(key)
+                keys.append(self.number_key(name) if key is None else key)
                 values.append(value)
             elif kind is str or ((kind is bool or kind is np.bool_) and reading.booleans_are_categories):
                 known = categories.get(name)
@@ -201,7 +199,7 @@ class Featurizer:
             ):
                 number = number_of(value, f"feature {name!r}")
                 if number == number:  # noqa: PLR0124  NaN alone differs from itself
-                    keys.append(self._number_key(_column_name(name)))
+                    keys.append(self.number_key(name))
                     values.append(number)
             elif not is_missing(value):
                 return False
@@ -229,7 +227,7 @@ class Featurizer:
             fault = explain(reason, int(decoded.places[record]), messages[record], _LIMITS)
             raise UnreadableCellError(f"row {record}: {fault}")
         for message in messages:
-            self.memory.names.add(names_in(message, self.memory.names.ngrams))
+            self.names.add(names_in(message, self.names.ngrams))
         return joined([decoded.batch])  # in memory of its own: the decoder uses its own again
 
     def _message(self, number: int, row: Mapping[Any, Any]) -> bytes:
@@ -252,23 +250,17 @@ class Featurizer:
 
     def _column(self, name: str, column: Any) -> tuple[_Keys, _Values, _Keys]:  # noqa: ANN401  a Series of narwhals
         """Return keys, values and attributes of the column's cells: uint64[n, 1] or [1], float32[n, 1], as keys."""
-        dtype = column.dtype
+        dtype, attribute = column.dtype, np.array([_attribute_of(name)], np.uint64)
         if dtype.is_numeric():
             numbers = column.to_numpy() if str(dtype) == "Float32" else _floats(column)
             values = _as_values(numbers, f"column {name!r}").reshape(-1, 1)
-            return (
-                np.array([self._number_key(name)], np.uint64),
-                values,
-                np.array([_attribute_of(name)], np.uint64),
-            )
+            return np.array([self.number_key(name)], np.uint64), values, attribute
         if dtype.is_temporal():
             refuse_time(f"column {name!r}", dtype)
         if str(dtype) == "Boolean" and not self._reading.booleans_are_categories:
             values = np.array([np.nan if is_missing(cell) else float(cell) for cell in column.to_list()], np.float32)
-            key = np.array([self._number_key(name)], np.uint64)
-            return key, values.reshape(-1, 1), np.array([_attribute_of(name)], np.uint64)
+            return np.array([self.number_key(name)], np.uint64), values.reshape(-1, 1), attribute
         native = column.to_native()
-        attribute = np.array([_attribute_of(name)], np.uint64)
         if str(dtype) != "Object" and hasattr(native, "factorize"):  # of pandas: equal cells are hashed once
             codes, cells = native.factorize()
             known, where = self._category_keys(name), f"column {name!r}"
@@ -335,19 +327,20 @@ class Featurizer:
     def _category_keys(self, name: object) -> ColumnKeys:
         found = self._categories.get(name)
         if found is None:
-            found = self._categories[name] = ColumnKeys(_column_name(name), self._reading, self.memory.note)
+            found = self._categories[name] = ColumnKeys(_column_name(name), self._reading, self._note)
         return found
 
     def number_key(self, name: object) -> int:
         """Return the key of a number's feature."""
-        return self._number_key(_column_name(name))
-
-    def _number_key(self, name: str) -> int:
         key = self._number_keys.get(name)
         if key is None:
-            key = self._number_keys[name] = key_of_name(name)
-            self.memory.note(key, name)
+            text = _column_name(name)
+            key = self._number_keys[name] = key_of_name(text)
+            self._note(key, text)
         return key
+
+    def _note(self, key: int, name: str) -> None:
+        self.names.add([(key, name)])
 
     def _keys_of_numbers(self, count: int) -> _Keys:
         """Return the keys of the columns 0 to count - 1, which are called by their numbers."""
@@ -355,7 +348,7 @@ class Featurizer:
         if count > known:
             more = [feature_key(str(number)) for number in range(known, count)]
             for number in range(known, min(count, _NAMED_AT_MOST)):
-                self.memory.note(more[number - known], str(number))
+                self._note(more[number - known], str(number))
             self._numbered = np.concatenate([self._numbered, np.array(more, np.uint64)])
         return self._numbered[:count]
 

@@ -101,7 +101,7 @@ class LearnedModel:
         # Users are named by the keys of records, which `_with_users` gets beside the rows.
         columns = learner.options.wanted_columns() - {"users"}
         self._featurizer = Featurizer(columns, MESSAGE if mapping is None else RECORD, mapping)
-        self._featurizer.memory.names = names
+        self._featurizer.names = names
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -6,7 +6,7 @@ little more than its kernel.
 
 import math
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.losses import write_probabilities
-from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.single_row import SingleRow
 from stream_apple.library.cells import UnreadableCellError
 from stream_apple.library.event_times import Time, milliseconds_of
 from stream_apple.library.featurizer import LARGE, Featurizer
-from stream_apple.library.online import BOUND, OnlineLearner, check_lengths
+from stream_apple.library.online import BOUND, OnlineLearner, check_lengths, probabilities_of
 
 _ROOM = 64  # features for which there is room at first
 _MOST_PLANS = 64  # how many sets of names are remembered
@@ -93,7 +92,7 @@ class OneRow:
                 row.score()
                 write_probabilities(row.predictions, self._probability)
                 return self._probability.item()
-        return float(self.probabilities_of(self.batch_of(x))[0])
+        return float(probabilities_of(self.online.score(self.batch_of(x)), self.online.options)[0, 1])
 
     def probabilities(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
         """Return the probability of each class, float64[k]; the model has the softmax loss."""
@@ -105,21 +104,6 @@ class OneRow:
                 return copied
         found: NDArray[np.float64] = self.online.score(self.batch_of(x)).all_probabilities[0]
         return found
-
-    def learn_batch(self, batch: Batch, times: Iterable[Time] | None = None) -> None:
-        """Learn all rows, in order; `times` has the time of each, if epochs are spans of time."""
-        self.online.learn(batch, None if times is None else milliseconds_of(times))
-
-    def score_batch(self, batch: Batch) -> Scores:
-        """Return the scores of all rows."""
-        return self.online.score(batch)
-
-    def probabilities_of(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the probability of label 1 of each row, float64[n]; the model has the logistic loss."""
-        scores = self.online.score(batch).predictions
-        probabilities = np.empty(len(scores))
-        write_probabilities(scores, probabilities)
-        return probabilities
 
     def batch_of(self, x: Mapping[Any, Any]) -> Batch:
         """Return a batch of one row, without a label; ValueError for a row of more than `most_features`."""

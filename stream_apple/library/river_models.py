@@ -16,10 +16,10 @@ from river import base
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import CLASSES, Options
 from stream_apple.library.cells import is_missing
-from stream_apple.library.event_times import Time, span_of
+from stream_apple.library.event_times import Time, milliseconds_of, span_of
 from stream_apple.library.featurizer import featurizer_of_rows
 from stream_apple.library.one_row import OneRow
-from stream_apple.library.online import OnlineLearner
+from stream_apple.library.online import OnlineLearner, probabilities_of
 from stream_apple.library.parameters import options_of, takes_options, whole_number
 from stream_apple.library.targets import checked_classes, checked_label, checked_labels, checked_weight, checked_weights
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
@@ -55,13 +55,13 @@ class _Apple(base.Estimator):
 
     def monomials(self, top: int = 100) -> list[Monomial]:
         """Return the `top` features and products that matter most: `pandas.DataFrame` makes a table of them."""
-        return heaviest(self._model.online.learner, self._model.featurizer.memory.names, top)
+        return heaviest(self._model.online.learner, self._model.featurizer.names, top)
 
     def explain_one(self, x: Mapping[Any, Any]) -> list[Contribution]:
         """Return what each feature adds to the score of `x`, the largest in size first; they sum to the score."""
         model = self._model
         with model.online.lock:
-            return explain_row(model.online.learner, model.featurizer.memory.names, model.batch_of(x))
+            return explain_row(model.online.learner, model.featurizer.names, model.batch_of(x))
 
     @property
     def progressive_loss(self) -> float:
@@ -99,6 +99,10 @@ class _Apple(base.Estimator):
             read = read.select([nw.col(name) for name in sorted(read.columns, key=str)])  # a name may be a whole number
         return self._model.featurizer.frame(read)
 
+    def _learn_rows(self, batch: Batch, times: Iterable[Time] | None) -> None:
+        """Learn all rows, in order; `times` has the time of each, if epochs are spans of time."""
+        self._model.online.learn(batch, None if times is None else milliseconds_of(times))
+
 
 @takes_options(epoch_examples=None, epoch_length=None, sort_names=True)
 class AppleRegressor(_Apple, base.MiniBatchRegressor):
@@ -128,13 +132,13 @@ class AppleRegressor(_Apple, base.MiniBatchRegressor):
 
     def learn_many(self, X: Any, y: Any, w: Any = None, times: Iterable[Time] | None = None) -> None:  # noqa: ANN401, N803
         """Learn the rows of a frame, in order, at these times where epochs are spans of time."""
-        self._model.learn_batch(_labelled(self._batch(X), checked_labels(y), w), times)
+        self._learn_rows(_labelled(self._batch(X), checked_labels(y), w), times)
 
     def predict_many(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the expected label of each row, as a series with the frame's index."""
         import pandas as pd
 
-        return pd.Series(self._model.score_batch(self._batch(X)).predictions, index=getattr(X, "index", None))
+        return pd.Series(self._model.online.score(self._batch(X)).predictions, index=getattr(X, "index", None))
 
     def _options(self) -> Options:
         return options_of(self, loss="squared")
@@ -167,22 +171,17 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         yield {}
         yield {"classes": 7}
 
-    @property
-    def _multiclass(self) -> bool:
-        return self._class_count > 2
-
-    @property
-    def _class_count(self) -> int:
-        if self.classes is None:
-            return 2
-        return self.classes if isinstance(self.classes, int) else len(self.classes)
-
     def learn_one(self, x: Mapping[Any, Any], y: Hashable, w: float = 1.0, time: Time | None = None) -> None:
         """Learn one example of importance `w`, at this time where epochs are spans of time.
 
         ValueError for a label that is none of the classes.
         """
-        self._model.learn(x, self._number_of(y), checked_weight(w), time)
+        known = len(self._numbers)
+        try:
+            self._model.learn(x, self._number_of(y), checked_weight(w), time)
+        except Exception:
+            self._forget_from(known)
+            raise
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ANN401, ARG002  River's
         """Return the probability of each class: of both, or, with the softmax loss, of the classes seen so far."""
@@ -197,22 +196,23 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
 
     def learn_many(self, X: Any, y: Any, w: Any = None, times: Iterable[Time] | None = None) -> None:  # noqa: ANN401, N803
         """Learn the rows of a frame, in order, at these times where epochs are spans of time."""
-        batch = self._batch(X)
-        labels = [self._number_of(label) for label in (y.to_pylist() if hasattr(y, "to_pylist") else y)]
-        self._model.learn_batch(_labelled(batch, np.array(labels, np.float64), w), times)
+        batch, known = self._batch(X), len(self._numbers)
+        try:
+            labels = [self._number_of(label) for label in (y.to_pylist() if hasattr(y, "to_pylist") else y)]
+            self._learn_rows(_labelled(batch, np.array(labels, np.float64), w), times)
+        except Exception:
+            self._forget_from(known)
+            raise
 
     def predict_proba_many(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the probability of each class for each row, as a frame with a column for each class."""
         import pandas as pd
 
-        batch, index = self._batch(X), getattr(X, "index", None)
+        online = self._model.online
+        found: Any = probabilities_of(online.score(self._batch(X)), online.options)
         if self._softmax:
-            every = self._model.score_batch(batch).all_probabilities
-            rows = [self._of_known(row) if self._labels else {} for row in every]
-            return pd.DataFrame(rows, index=index, columns=list(self._labels))
-        second = self._model.probabilities_of(batch)
-        no, yes = self._labels
-        return pd.DataFrame({no: 1.0 - second, yes: second}, index=index)
+            found = [self._of_known(row) if self._labels else {} for row in found]
+        return pd.DataFrame(found, index=getattr(X, "index", None), columns=list(self._labels))
 
     def predict_many(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the most probable class of each row, as a series; the first of equally probable ones."""
@@ -275,6 +275,11 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
     def _labels(self) -> tuple[Any, ...]:
         return tuple(self._numbers)
 
+    def _forget_from(self, count: int) -> None:
+        """Forget the classes that came after so many, as what was to be learned of them was refused."""
+        while len(self._numbers) > count:
+            self._numbers.popitem()
+
     def _number_of(self, label: Hashable) -> float:
         """Return the learner's label; ValueError if it is no label, or new without room for a further class."""
         known = self._numbers
@@ -296,9 +301,10 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
 
     def _options(self) -> Options:
         self._check_classes()
-        if not self._softmax:
+        if self.classes is None or not self._softmax:
             return options_of(self, loss="logistic")
-        return options_of(self, loss="softmax", classes=self._class_count)
+        count = self.classes if isinstance(self.classes, int) else len(self.classes)
+        return options_of(self, loss="softmax", classes=count)
 
 
 def _labelled(batch: Batch, labels: NDArray[np.float64], weights: Any) -> Batch:  # noqa: ANN401

@@ -1,9 +1,8 @@
 """Whole files of examples as one batch, decoded from the same messages that `produce` would send."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, count
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +33,8 @@ def read_batch(
     key_field  which field holds the keys of the records, if one does
     time_like  watches the examples as they pass
     """
-    decoder, numbers, seen = Decoder(limits, columns), count(), time_like or TimeLike()
-    read = ((path, seen.passing(read_examples(path, None, roles, key_field))) for path in paths)
-    parts = (_decoded(examples, path, decoder, limits, numbers) for path, examples in read)
-    return _joined(list(chain.from_iterable(parts)), paths)
+    seen = time_like or TimeLike()
+    return _read(paths, lambda path: seen.passing(read_examples(path, None, roles, key_field)), limits, columns)
 
 
 def read_timed_batch(
@@ -49,13 +46,12 @@ def read_timed_batch(
     key_field: str | None = None,
 ) -> tuple[Batch, NDArray[np.int64]]:
     """Read what `read_batch` does, and the timestamps that `produce` would give, int64[n], ms since 1970, each > 0."""
-    decoder, numbers = Decoder(limits, columns), count()
-    parts: list[Batch] = []
     timestamps: list[int] = []
-    for path in paths:
-        examples = _noted(times.examples(path, len(timestamps), roles, key_field), timestamps)
-        parts.extend(_decoded(examples, path, decoder, limits, numbers))
-    return _joined(parts, paths), np.array(timestamps, np.int64)
+
+    def examples_of(path: Path) -> Iterator[Example]:
+        return _noted(times.examples(path, len(timestamps), roles, key_field), timestamps)
+
+    return _read(paths, examples_of, limits, columns), np.array(timestamps, np.int64)
 
 
 def _noted(examples: Iterator[Example], timestamps: list[int]) -> Iterator[Example]:
@@ -67,8 +63,12 @@ def _noted(examples: Iterator[Example], timestamps: list[int]) -> Iterator[Examp
         yield example
 
 
-def _joined(parts: Sequence[Batch], paths: Sequence[Path]) -> Batch:
-    """Return one batch of all parts; InputFileError if there is none."""
+def _read(
+    paths: Sequence[Path], examples_of: Callable[[Path], Iterator[Example]], limits: Limits, columns: frozenset[str]
+) -> Batch:
+    """Return one batch of the examples of all files, which are read one after the other; InputFileError for none."""
+    decoder, numbers = Decoder(limits, columns), count()
+    parts = [part for path in paths for part in _decoded(examples_of(path), path, decoder, limits, numbers)]
     if not parts:
         raise InputFileError(f"expected at least one example, found none in {', '.join(map(str, paths)) or 'no file'}")
     return joined(parts)
@@ -93,8 +93,7 @@ def _decoded(
         batch = decoded.batch
         if "users" in decoder.columns:
             batch = batch._replace(users=users_of([key for _, key in chunk]))
-        owned: dict[str, NDArray[Any]] = {name: column.copy() for name, column in batch._asdict().items()}
-        yield Batch(**owned)
+        yield joined([batch])  # in memory of its own: the decoder uses its own again
 
 
 def _messages(examples: Iterator[Example], numbers: Iterator[int]) -> list[tuple[bytes, bytes]]:

@@ -275,10 +275,12 @@ def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], t
         progressive_loss=_number(whole.loss),
         linear_progressive_loss=_number(whole.linear_loss),
         best_constant_loss=_number(whole.best_constant_loss),
-        progressive_error=errors.progressive_error if errors else _error(labels, trained, scores.predictions),
-        test_loss=_mean(test_scores.losses, tested),
-        linear_test_loss=_mean(_linear_losses(test_scores, tested, loss), tested),
-        test_error=errors.test_error if errors else _error(labels, tested, test_scores.predictions),
+        progressive_error=errors.progressive_error
+        if errors
+        else share_of_wrong_sides(labels, trained, scores.predictions),
+        test_loss=weighted_mean(test_scores.losses, tested),
+        linear_test_loss=weighted_mean(_linear_losses(test_scores, tested, loss), tested),
+        test_error=errors.test_error if errors else share_of_wrong_sides(labels, tested, test_scores.predictions),
         features_per_example=learned.features_per_example,
         parents=learned.parents,
         seconds=learned.seconds,
@@ -286,8 +288,8 @@ def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], t
     alone = AppleAlone()
     if options.mixed:
         alone = AppleAlone(
-            _mean(_apple_losses(scores, trained, loss), trained),
-            _mean(_apple_losses(test_scores, tested, loss), tested),
+            weighted_mean(_apple_losses(scores, trained, loss), trained),
+            weighted_mean(_apple_losses(test_scores, tested, loss), tested),
         )
     quality = NO_QUALITY
     if errors is None:
@@ -319,7 +321,7 @@ def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], loss: int)
     return losses
 
 
-def _error(whole: NDArray[np.float64], part: Batch, scores: NDArray[np.float64]) -> float | None:
+def share_of_wrong_sides(whole: NDArray[np.float64], part: Batch, scores: NDArray[np.float64]) -> float | None:
     """Return the share of scores on the wrong side of the middle of the two labels; None if there are not just two."""
     labels = np.unique(whole[~np.isnan(whole)])
     if len(labels) != 2:
@@ -327,10 +329,11 @@ def _error(whole: NDArray[np.float64], part: Batch, scores: NDArray[np.float64])
     # Scores of the logistic loss are log-odds, whose middle is 0: that of its labels -1 and 1 too.
     middle = float(labels.mean())
     wrong: NDArray[np.float64] = ((scores > middle) != (part.labels > middle)).astype(np.float64)
-    return _mean(wrong, part)
+    return weighted_mean(wrong, part)
 
 
-def _mean(values: NDArray[np.float64], part: Batch) -> float | None:
+def weighted_mean(values: NDArray[np.float64], part: Batch) -> float | None:
+    """Return the mean of values of examples that have labels, by importance weight; None if there is none."""
     labelled = ~np.isnan(part.labels)
     weight = float(part.weights[labelled].sum())
     return float((values * part.weights)[labelled].sum()) / weight if weight > 0 else None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.errors import ConfigurationError
+from stream_apple.errors import ConfigurationError, needs_extra
 from stream_apple.offline.evaluation import Run
 
 
@@ -37,12 +37,8 @@ def empty_figure(size: tuple[float, float] | None = None, asked_by: str = "") ->
     size      in inches; None: matplotlib's default
     asked_by  the beginning of the error's message
     """
-    try:
+    with needs_extra("study", asked_by):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigurationError(
-            f"{asked_by}expected matplotlib to be installed, found none: pip install 'stream-apple[study]'"
-        ) from None
     return Figure(figsize=size, layout="constrained")
 
 

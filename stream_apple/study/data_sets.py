@@ -12,7 +12,7 @@ The manifest is TOML with a table for each set that needs one, named as the file
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -89,43 +89,22 @@ def _tables(manifest: Path) -> dict[str, Any]:
 def _data_set(name: str, path: Path, table: object, where: str) -> DataSet | None:
     if not isinstance(table, Mapping):
         raise ConfigurationError(f"{where}: expected a table, found {table!r}")
-    given = dict(table)
-    skip = _taken(given, "skip", where, "true or false", lambda value: isinstance(value, bool))
-    problem = _taken(
-        given, "task", where, f"one of {', '.join(get_args(Problem))}", lambda value: value in get_args(Problem)
-    )
-    label_range = _taken(given, "label_range", where, "two numbers, the lower first", _is_range)
-    rows = _taken(
-        given, "rows", where, "a whole number of at least 10", lambda value: _is_integer(value) and value >= 10
-    )
-    paper = _taken(given, "paper", where, "a name", lambda value: isinstance(value, str))
-    without = _taken(
-        given,
-        "without",
-        where,
-        f"a list of {', '.join(METHODS)}",
-        lambda value: isinstance(value, list) and all(each in METHODS for each in value),
-    )
-    if given:
+    if unknown := [key for key in table if key not in _ENTRIES]:
         raise ConfigurationError(
-            f"{where}: expected task, label_range, rows, paper, without or skip, found {', '.join(given)}"
+            f"{where}: expected task, label_range, rows, paper, without or skip, found {', '.join(unknown)}"
         )
+    for key, value in table.items():
+        expected, is_right = _ENTRIES[key]
+        if not is_right(value):
+            raise ConfigurationError(f"{where}, {key}: expected {expected}, found {value!r}")
+    problem, label_range = table.get("task"), table.get("label_range")
     if problem == "binary" and label_range is not None:
         raise ConfigurationError(f"{where}: expected label_range for a regression only, found task = 'binary'")
-    if skip:
+    if table.get("skip"):
         return None
     scaled = None if label_range is None else (float(label_range[0]), float(label_range[1]))
-    return DataSet(name, path, problem, scaled, rows, paper, tuple(without or ()))
-
-
-def _taken(given: dict[str, Any], key: str, where: str, expected: str, is_right: Any) -> Any:  # noqa: ANN401  TOML
-    """Take the value of `key` out of the table; None if it is not there."""
-    if key not in given:
-        return None
-    value = given.pop(key)
-    if not is_right(value):
-        raise ConfigurationError(f"{where}, {key}: expected {expected}, found {value!r}")
-    return value
+    without = tuple(table.get("without", ()))
+    return DataSet(name, path, problem, scaled, table.get("rows"), table.get("paper"), without)
 
 
 def _is_integer(value: object) -> bool:
@@ -139,3 +118,17 @@ def _is_range(value: object) -> bool:
         and all(_is_integer(each) or isinstance(each, float) for each in value)
         and value[0] < value[1]
     )
+
+
+_ENTRIES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "skip": ("true or false", lambda value: isinstance(value, bool)),
+    "task": (f"one of {', '.join(get_args(Problem))}", lambda value: value in get_args(Problem)),
+    "label_range": ("two numbers, the lower first", _is_range),
+    "rows": ("a whole number of at least 10", lambda value: _is_integer(value) and value >= 10),
+    "paper": ("a name", lambda value: isinstance(value, str)),
+    "without": (
+        f"a list of {', '.join(METHODS)}",
+        lambda value: isinstance(value, list) and all(each in METHODS for each in value),
+    ),
+}
+"""Key of a set's table -> what is expected there, and whether a value is that."""

@@ -1,10 +1,13 @@
 """Two configurations can be compared or are refused, and what is known of a comparison is shown on a port."""
 
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.topics import TopicFactory
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # exports are not marked
+from support.topics import TopicFactory, unique_topics
+from support.waiting import DEADLINE_S
 from support.worker_config import write_config
 
 from stream_apple.app.compare import check_comparable, compare_groups
@@ -50,6 +53,35 @@ def test_no_partition_is_left_out_in_silence(kafka: str, topic: TopicFactory, tm
     why = f"topic {second.topics.predictions}: expected as many partitions as .* has, 2, found 1; "
     with pytest.raises(ConfigurationError, match=why):
         next(compare_groups(first, second, CompareRequest()))
+
+
+@pytest.mark.parametrize("change", ["deleted", "grown"])
+def test_whoever_follows_hears_of_a_topic_that_is_another(
+    change: str, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went on with its last verdict; of further partitions it read nothing."""
+    monkeypatch.setattr("stream_apple.app.compare.LOOK_S", 0.1)
+    topic, admin = unique_topics(kafka), AdminClient({"bootstrap.servers": kafka})
+    names = [topic("predictions") for _ in range(2)]
+    first, second = (
+        load(
+            write_config(
+                tmp_path / name, kafka, topics={"examples": "examples", "predictions": name}, worker={"group": name}
+            ),
+            {},
+        )
+        for name in names
+    )
+    reports = compare_groups(first, second, CompareRequest(follow=True))
+    assert next(reports).complete
+    if change == "deleted":
+        admin.delete_topics(names[1:])[names[1]].result(DEADLINE_S)
+    else:
+        admin.create_partitions([NewPartitions(names[1], 2)])[names[1]].result(DEADLINE_S)
+    found = "no such topic" if change == "deleted" else "2"
+    with pytest.raises(ConfigurationError, match=f"topic {names[1]}: expected the partitions .*, 1, found {found}: "):
+        deque(reports, maxlen=0)
+    admin.delete_topics(names)
 
 
 def test_the_view_has_what_is_known(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_models_of_other_options_are_refused(tmp_path: Path, learner: dict[str, 
 def test_what_can_not_be_merged_or_read_is_refused(tmp_path: Path) -> None:
     """Models whose parts mean different things, damaged files, and a place that can't be written."""
     save(tmp_path / "cut", 0, {"bits": 10, "early_growth": 0, "drift": "restart", "loss": "logistic"})
-    with pytest.raises(ConfigurationError, match="expected drift = ignore, found 'restart'"):
+    with pytest.raises(ConfigurationError, match=r"expected learner\.drift = ignore, found 'restart'"):
         merge_model_files([tmp_path / "cut"], tmp_path / "merged", "votes")
     save(tmp_path / "0", 0)
     with pytest.raises(ConfigurationError, match="expected a file that can be written"):

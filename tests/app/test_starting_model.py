@@ -144,7 +144,7 @@ def test_no_model_file_is_refused_before_anybody_is_fenced(
         ({"bits": 10, "method": "linear"}, "found .*method 'apple'"),
         (
             {"bits": 10, "method": "tuples", "loss": "logistic", "selection_share": 0.5},
-            "expected selection_share = 1, found 0.5",
+            "expected learner.selection_share = 1, found 0.5",
         ),
     ],
 )

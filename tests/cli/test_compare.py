@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from stream_apple.cli import main
-from stream_apple.cli.compare import _counts, _in_lines, _remarks, _table, _verdict
-from stream_apple.cli.output import table_console
+from stream_apple.cli.compare import _counts, _line, _remarks, _table, _verdict
+from stream_apple.cli.output import say, table_console
 from stream_apple.comparing.group_comparison import ComparisonReport
 from stream_apple.comparing.loss_comparison import LossComparison, LossStanding, PairedLoss
 
@@ -63,7 +63,7 @@ def test_a_table_without_pairs_and_with_some(capsys: pytest.CaptureFixture[str])
     table_console().print(_table(told(comparison), ("[red]a[/red]", "b\x1b[2J")))
     comparison.add([PairedLoss(0.5, 0.4, 1.0, 3, at) for at in range(3_000)])
     table_console().print(_table(told(comparison), ("a", "b")))
-    _in_lines(("a", "b"), as_json=False)(told(comparison, complete=False))
+    say(_line(told(comparison, complete=False)))
     out = capsys.readouterr().out
     assert "champion [red]a[/red], challenger b" in out
     assert "\x1b[2J" not in out

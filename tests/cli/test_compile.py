@@ -61,6 +61,20 @@ def test_a_type_that_is_none_is_refused(target: str) -> None:
     assert f"such as x86-64-v3, found {target!r}" in done.stderr
 
 
+def test_a_variable_that_names_none_is_refused(tmp_path: Path) -> None:
+    """By whatever needs kernels, before LLVM ends the process."""
+    file = tmp_path / "examples"
+    file.write_text("1 1:1\n0 1:2\n")
+    environment = {**os.environ, "NUMBA_CPU_NAME": "athlon-99", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "stream_apple", "evaluate", str(file)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == ConfigurationError.exit_code
+    assert done.stderr == (
+        "stream-apple: NUMBA_CPU_NAME: expected a type of processor that LLVM knows, such as x86-64-v3, found "
+        "'athlon-99'\n"
+    )
+
+
 def test_the_first_kernel_is_for_the_type_that_is_named(tmp_path: Path) -> None:
     """And so for no more than the type has; all others come the same way."""
     command = [sys.executable, "-m", "stream_apple", "compile", "--target", LEAST]

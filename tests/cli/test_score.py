@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from stream_apple.cli.options.extra import needs_extra
 from stream_apple.cli.score import command
-from stream_apple.errors import ConfigurationError, InputFileError
+from stream_apple.errors import ConfigurationError, InputFileError, needs_extra
 from stream_apple.stream.following.as_of import Moment
 
 

@@ -36,6 +36,15 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
+HEADERS = [
+    b"label|x,a,b\n1,2,3\n",
+    b"label,group of|user\n1,2\n",
+    b"label;a|b\n1;2\n",
+    b'"a|b",label\n2,1\n',
+]
+NO_HEADERS = [b"1 a,b|f x\n", b"'a,b|f x\n", b"|a,b c\n", b"1 2 t|f x,y;z\n", b"-1|a,b\n", b"t|f x,y\n"]
+"""Of CSV: what is before the bar is a label or a tag, or there are features behind it."""
+
 CONTENTS = [
     (b"1 1:2\n", FileFormat.SVMLIGHT, ONE),
     (b"1 1:2", FileFormat.SVMLIGHT, ONE),
@@ -60,6 +69,13 @@ def test_the_content_alone_tells_the_format(
     path = write(pack(content))
     assert detect(path) is found
     assert list(read_examples(path)) == [example]
+
+
+@pytest.mark.parametrize("content", [*HEADERS, *NO_HEADERS])
+def test_a_column_s_name_may_have_a_bar(content: bytes, write: Write) -> None:
+    """Not every line with a bar and commas is Vowpal Wabbit's."""
+    expected = FileFormat.CSV if content in HEADERS else FileFormat.VOWPAL_WABBIT
+    assert detect(write(content)) is expected
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"# nothing\n", gzip.compress(b"", mtime=0)])

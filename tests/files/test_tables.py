@@ -325,7 +325,7 @@ def test_without_pyarrow_the_extra_is_named(write_table: WriteTable, monkeypatch
 
     def without(name: str, *rest: Any) -> Any:
         if name.startswith("pyarrow"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name, name=name)
         return found(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)

@@ -116,7 +116,7 @@ def test_maps_within_rows_go_through_the_codec() -> None:
     same(Featurizer(EVERY, RECORD, FLAT).maps(rows), expected)
     named = Featurizer()
     named.maps(rows)
-    assert {"user^city=Rome", "user^age", "tags=a", "at^0"} <= set(named.memory.names.known().values())
+    assert {"user^city=Rome", "user^age", "tags=a", "at^0"} <= set(named.names.known().values())
 
 
 def test_columns_without_names_are_those_of_svmlight(tmp_path: Any) -> None:

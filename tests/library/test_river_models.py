@@ -184,6 +184,18 @@ def test_classes_are_different_labels_in_an_order(classes: Any, message: str) ->
             ask()
 
 
+def test_a_refused_example_leaves_no_class() -> None:
+    """Of a number of classes, those come first whose examples were learned."""
+    model = AppleClassifier(classes=2)
+    with pytest.raises(ValueError, match="w: expected"):
+        model.learn_one({"a": 1.0}, "refused", w=-1.0)
+    with pytest.raises(ValueError, match="names the labels"):
+        model.learn_many(pd.DataFrame({"a": [1.0, 2.0, 3.0]}), ["one", "two", "three"])
+    assert model.predict_proba_one({"a": 1.0}) == {}
+    model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["yes", "no"])
+    assert list(model.predict_proba_one({"a": 1.0})) == ["yes", "no"]
+
+
 def test_a_missing_label_is_no_class() -> None:
     """Nor is a list."""
     no_labels: list[Any] = [None, math.nan, [1]]

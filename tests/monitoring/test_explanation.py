@@ -86,7 +86,7 @@ def test_each_class_has_a_sum(chosen: dict[str, Any]) -> None:
     frame, labels = _frame()
     three = np.where(frame["age"] > 0.8, 2, labels > 0)
     model = AppleClassifier(shuffle=False, passes=1, **chosen).fit(frame, three)
-    learner, names = model._online.learner, model._featurizer.memory.names
+    learner, names = model._online.learner, model._featurizer.names
     row = model._rows(frame[:1], model._featurizer, reset=False)
     found = explain_scores(learner, names, row)
     assert [each.label for each in found] == [0, 1, 2]
@@ -122,7 +122,7 @@ def test_predictors_of_a_mixture_have_sums_of_their_own() -> None:
     row = model._rows(frame[:1], model._featurizer, reset=False)
     places, _, _ = learner.active_features(row)
     assert len(places) == len(set(places.tolist())), "a product of two parents is one feature"
-    (found,) = explain_scores(learner, model._featurizer.memory.names, row)
+    (found,) = explain_scores(learner, model._featurizer.names, row)
     assert [each.name for each in found.predictors] == list(learner.predictors)
     assert [each.share for each in found.predictors] == learner.mixture_weights().tolist()
     scores, named = learner.score(row), [each for each in found.contributions if each.name not in {REST, ROUNDING}]
@@ -144,4 +144,4 @@ def test_what_has_no_one_row_is_refused() -> None:
         model.explain(frame[:2])
     row = model._rows(frame[:1], model._featurizer, reset=False)
     with pytest.raises(ValueError, match="label: expected None for a model with one score, found 0"):
-        explain_row(model._online.learner, model._featurizer.memory.names, row, 0)
+        explain_row(model._online.learner, model._featurizer.names, row, 0)

@@ -4,13 +4,12 @@
 """
 
 import time
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import click
 
-from stream_apple.cli.options.parameters import duration
+from stream_apple.cli.options.parameters import Decorator, duration, option_group
 from stream_apple.config import config_of
 from stream_apple.config.duration import parse_duration
 from stream_apple.config.input_settings import InputSettings
@@ -45,9 +44,9 @@ class Times(NamedTuple):
         return EventTimes(None, spaced)
 
 
-def times_options(start: str, interval: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command with the options of `Times`; `start` and `interval` name their defaults in `--help`."""
-    options: list[Callable[[Any], Any]] = [
+def times_options(start: str, interval: str = "") -> Decorator:
+    """Return a decorator with the options of `Times`; `start` and `interval` name their defaults in `--help`."""
+    return option_group(
         click.option(
             "--timestamp-field",
             metavar="NAME",
@@ -67,15 +66,7 @@ def times_options(start: str, interval: str = "") -> Callable[[Callable[..., Non
             metavar="DURATION",
             help="Time from one example to the next, such as 20ms." + (f"  [default: {interval}]" if interval else ""),
         ),
-    ]
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        # The last option comes first, as decorators are applied from below.
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    )
 
 
 def time_of_day_ms() -> int:
@@ -129,7 +120,7 @@ class ColumnOptions(NamedTuple):
             if self.column:
                 raise click.UsageError("--input and --column say the same in two ways: expected one of them")
             mapping = config_of({"input": self.input}, "--input").input.mapping() or OWN_MESSAGE
-            return ColumnRoles(mapping=mapping._replace(timestamp=timestamp_field or mapping.timestamp))
+            return ColumnRoles(mapping=mapping._replace(timestamp=timestamp_field or mapping.timestamp), met=set())
         named = {role: name for role, name in self.column if role in ROLES}
         if len(named) < sum(role in ROLES for role, _ in self.column):
             raise click.UsageError("--column: expected each of label, weight and id at most once")
@@ -156,16 +147,6 @@ def _pair(_context: click.Context, _parameter: click.Parameter, values: tuple[st
     return tuple(pairs)
 
 
-_column_option = click.option(
-    "--column",
-    multiple=True,
-    callback=_pair,
-    metavar="ROLE=NAME",
-    help="In CSV and Parquet: the column that is the label, weight or id (none: label=), holds categories (category=), "
-    "or is no feature (ignore=).  [default: columns of these names]",
-)
-
-
 def _settings(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     pairs = [value.partition("=") for value in values]
     wrong = next((value for value, (_, equals, _) in zip(values, pairs, strict=True) if not equals), None)
@@ -174,21 +155,27 @@ def _settings(_context: click.Context, _parameter: click.Parameter, values: tupl
     return {name: value for name, _, value in pairs}
 
 
-_input_option = click.option(
-    "--input",
-    multiple=True,
-    callback=_settings,
-    metavar="SETTING=VALUE",
-    help="A setting of the section `input`: label=clicked, features=*, label_map=yes=1,no=0.",
+column_options = option_group(
+    click.option(
+        "--column",
+        multiple=True,
+        callback=_pair,
+        metavar="ROLE=NAME",
+        help="In CSV and Parquet: the column that is the label, weight or id (none: label=), holds categories "
+        "(category=), or is no feature (ignore=).  [default: columns of these names]",
+    ),
+    click.option(
+        "--input",
+        multiple=True,
+        callback=_settings,
+        metavar="SETTING=VALUE",
+        help="A setting of the section `input`: label=clicked, features=*, label_map=yes=1,no=0.",
+    ),
+    click.option(
+        "--key-field",
+        metavar="NAME",
+        help="Key or column that holds each record's key, the user of --personalise key; in Vowpal Wabbit text the "
+        "namespace of one feature, in svmlight qid.  [default: the id, or the number]",
+    ),
 )
-_key_option = click.option(
-    "--key-field",
-    metavar="NAME",
-    help="Key or column that holds each record's key, the user of --personalise key; in Vowpal Wabbit text the "
-    "namespace of one feature, in svmlight qid.  [default: the id, or the number]",
-)
-
-
-def column_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command with the options of `ColumnOptions`."""
-    return _column_option(_input_option(_key_option(command)))
+"""Decorates a command with the options of `ColumnOptions`."""

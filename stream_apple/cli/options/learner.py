@@ -1,16 +1,14 @@
 """The options of `evaluate` that choose a learner; they are made from the declarations of a learner's options."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
 
-from stream_apple.cli.options.parameters import given_options
+from stream_apple.cli.options.parameters import Decorator, given_options, option_group
 from stream_apple.core.learner.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options, mergeable
 
 _OFFERED = {name: each for name, each in DECLARED.items() if each.option.section != "limits"}
-
-_bigrams = click.option("--bigrams", is_flag=True, help=f"The same as --ngrams '{ALL_NAMESPACES}=2'.")
 
 
 class LearnerChoice:
@@ -39,21 +37,18 @@ class LearnerChoice:
             raise click.UsageError(f"{_spelled(field)}:{fault}") from None
 
 
-def learner_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command with the options of `LearnerChoice`."""
-    # The last option comes first, as decorators are applied from below.
-    for name, declaration in reversed(_OFFERED.items()):
-        if name == "ngrams":
-            command = _bigrams(command)
-        command = _option(declaration)(command)
-    return command
-
-
 def _spelled(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _option(declaration: Declaration) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _options() -> Iterator[Decorator]:
+    for name, declaration in _OFFERED.items():
+        yield _option(declaration)
+        if name == "ngrams":
+            yield click.option("--bigrams", is_flag=True, help=f"The same as --ngrams '{ALL_NAMESPACES}=2'.")
+
+
+def _option(declaration: Declaration) -> Decorator:
     option, parse = declaration.option, declaration.option.parse
     about: dict[str, Any] = {"help": option.help, "hidden": option.expert, "metavar": option.metavar}
     if declaration.kind is bool:
@@ -80,3 +75,7 @@ def _parsed(parse: Callable[[str], dict[str, int]], text: str) -> dict[str, int]
         return parse(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+learner_options = option_group(*_options())
+"""Decorates a command with the options of `LearnerChoice`."""

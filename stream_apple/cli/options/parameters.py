@@ -84,6 +84,21 @@ class OutputFolder(click.ParamType[Path]):
         return path
 
 
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+"""Adds options to a command."""
+
+
+def option_group(*options: Decorator) -> Decorator:
+    """Return a decorator that adds these options to a command, in this order in `--help`."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):  # the last one comes first, as decorators are applied from below
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def given_options(*names: str) -> list[str]:
     """Return the options that were typed on the command line, of these parameters."""
     context = click.get_current_context()
@@ -94,7 +109,7 @@ def given_options(*names: str) -> list[str]:
     ]
 
 
-def gathered(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def gathered(**groups: type[Any]) -> Decorator:
     """Decorate a command, below its options, so that it gets each group, a NamedTuple, in place of the fields' options.
 
     An option belongs to the group that has a field of its name; the others are passed one by one.

@@ -1,11 +1,10 @@
 """The options of `evaluate` that deal the examples to several learners, as partitions, and merge their models."""
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import click
 
-from stream_apple.cli.options.parameters import WholeNumber, given_options
+from stream_apple.cli.options.parameters import WholeNumber, given_options, option_group
 
 
 class ShardChoice(NamedTuple):
@@ -36,7 +35,7 @@ class ShardChoice(NamedTuple):
                 raise click.UsageError(f"--passes merges at the end of each pass: {option} does not apply")
 
 
-_ALL: list[Callable[[Any], Any]] = [
+shard_options = option_group(
     click.option(
         "--mergeable",
         is_flag=True,
@@ -74,11 +73,5 @@ _ALL: list[Callable[[Any], Any]] = [
         hidden=True,
         help="With --shards: learn the examples this many times, merge after each pass, and grow only in the first.",
     ),
-]
-
-
-def shard_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command with the options of `ShardChoice`."""
-    for option in reversed(_ALL):
-        command = option(command)
-    return command
+)
+"""Decorates a command with the options of `ShardChoice`."""

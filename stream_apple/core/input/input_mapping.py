@@ -1,6 +1,6 @@
 """What a user says about the fields of a record: which have a role, and how the others become features."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, tzinfo
 from enum import Enum, auto
 from fnmatch import fnmatchcase
@@ -72,9 +72,16 @@ class InputMapping(NamedTuple):
             (FieldKind.CATEGORY, self.categories),
             (FieldKind.NUMBER, self.numbers),
         ):
-            if any(path == pattern or fnmatchcase(path, pattern) for pattern in patterns):
+            if any(_matches(path, pattern) for pattern in patterns):
                 return Feature(kind, space, name)
         return Feature(FieldKind.BY_VALUE, space, name)
+
+    def idle_patterns(self, paths: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield each pattern that matches none of these paths below `features`, after the name of its list."""
+        for setting in ("ignore", "categories", "numbers", "times"):
+            for pattern in getattr(self, setting):
+                if not any(_matches(path, pattern) for path in paths):
+                    yield setting, pattern
 
     def _roles(self) -> list[str]:
         """Return the paths, relative to the features, of the fields that have a role."""
@@ -83,6 +90,10 @@ class InputMapping(NamedTuple):
             return paths
         below = self.features + self.separator
         return [path.removeprefix(below) for path in paths if path.startswith(below)]
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return path == pattern or fnmatchcase(path, pattern)
 
 
 OWN_MESSAGE = InputMapping()

@@ -5,9 +5,8 @@ from statistics import fmean
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.offline.evaluation import Schedule, split
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, Plot, PlotLine, StudyFinding, slug
-from stream_apple.study.experiments.splits import learn_once, share_wrong
+from stream_apple.study.experiments.splits import learned_splits
 from stream_apple.study.preparation import load_set
 
 BITS = (8, 10, 12, 14, 16, 18, 20)
@@ -36,11 +35,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
 def _error(batch: Batch, bits: int, collisions: str, seeds: int) -> float:
     """Return the mean test error over the seeds."""
     options = Options(method="linear", loss="logistic", bits=bits, collisions=collisions)  # type: ignore[arg-type]
-    errors = []
-    for seed in range(seeds):
-        trained, tested = split(batch, Schedule(seed=seed))
-        errors.append(share_wrong(learn_once(trained, options).predict(tested), tested.labels))
-    return fmean(errors)
+    return fmean(error for _, error in learned_splits(batch, options, seeds))
 
 
 EXPERIMENT = Experiment(_run, ("20news",))

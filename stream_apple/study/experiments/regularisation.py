@@ -6,9 +6,8 @@ import numpy as np
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.offline.evaluation import Schedule, split
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell
-from stream_apple.study.experiments.splits import learn_once, share_wrong
+from stream_apple.study.experiments.splits import learned_splits
 from stream_apple.study.preparation import load_set
 
 PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
@@ -38,10 +37,8 @@ def _shown(batch: Batch, penalty: dict[str, float], seeds: int) -> tuple[float, 
     """The mean test error, and the mean number of features whose weight is not zero."""
     options = Options(method="linear", loss="logistic", bits=BITS, **penalty)  # type: ignore[arg-type]
     errors, counts = [], []
-    for seed in range(seeds):
-        trained, tested = split(batch, Schedule(seed=seed))
-        learner = learn_once(trained, options)
-        errors.append(share_wrong(learner.predict(tested), tested.labels))
+    for learner, error in learned_splits(batch, options, seeds):
+        errors.append(error)
         counts.append(np.count_nonzero(learner.slots()["weight"][:-1]))
     return float(np.mean(errors)), round(float(np.mean(counts)))
 

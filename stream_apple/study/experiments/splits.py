@@ -1,11 +1,11 @@
 """A random split of a set: the learner after one pass over the training part, and its error on the rest."""
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterator
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.offline.evaluation import Schedule, split
 
 
 def learn_once(trained: Batch, options: Options) -> Learner:
@@ -15,6 +15,10 @@ def learn_once(trained: Batch, options: Options) -> Learner:
     return learner
 
 
-def share_wrong(scores: NDArray[np.float64], labels: NDArray[np.float64]) -> float:
-    """The share of log-odds that are on the wrong side, for labels -1 and 1."""
-    return float(((scores > 0.0) != (labels > 0.0)).mean())
+def learned_splits(batch: Batch, options: Options, seeds: int) -> Iterator[tuple[Learner, float]]:
+    """For each seed: the learner after the training part, and its error on the rest."""
+    for seed in range(seeds):
+        trained, tested = split(batch, Schedule(seed=seed))
+        learner = learn_once(trained, options)
+        # The share of log-odds that are on the wrong side, for labels -1 and 1.
+        yield learner, float(((learner.predict(tested) > 0.0) != (tested.labels > 0.0)).mean())

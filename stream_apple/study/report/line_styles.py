@@ -7,15 +7,8 @@ from stream_apple.study.methods import BASELINES, VOWPAL_CHOICES
 from stream_apple.study.report.outcomes import BEST, CHOSEN, VOWPAL_BEST, Line
 
 # Okabe and Ito's colours, which most colour-blind people can tell apart.
-_BLACK, _BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY = (
-    "#000000",
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-)
+_BLACK, _BLUE, _VERMILION, _GREEN = "#000000", "#0072B2", "#D55E00", "#009E73"
+_PURPLE, _ORANGE, _SKY = "#CC79A7", "#E69F00", "#56B4E9"
 _FIXED = {
     "linear": (_BLACK, "o"),
     "quadratic": (_BLUE, "s"),

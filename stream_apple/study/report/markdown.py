@@ -30,12 +30,12 @@ def spelled(value: float | None, digits: int = 4) -> str:
     return shown.replace("0.", ".", 1) if size < 1 else shown
 
 
-def numbers(values: Sequence[float | None], digits: int = 4) -> list[str]:
+def numbers(values: Sequence[float | None]) -> list[str]:
     """Return each value as it stands in a table."""
-    return [spelled(value, digits) for value in values]
+    return [spelled(value) for value in values]
 
 
-def hundredths(values: Sequence[float | None], _digits: int = 2) -> list[str]:
+def hundredths(values: Sequence[float | None]) -> list[str]:
     """Spell each value with two decimals."""
     return [NOTHING if value is None else f"{round(value, 2) + 0.0:.2f}" for value in values]
 

@@ -24,7 +24,7 @@ class Outcome(NamedTuple):
     ends      by seed, at the end of each epoch
     before    progressive errors, by seed
     tested    products of an example that were tested, and not learned
-    label     of the line that it is of, where one was chosen by its progressive error
+    label     of the line that it is of, or that was chosen
     """
 
     errors: Sequence[float | None]
@@ -127,20 +127,17 @@ def gather_outcomes(campaign: Campaign) -> Outcomes:
             lines.append(line)
             for facts in sets:
                 if (outcome := outcome_of(campaign, facts, contender)) is not None:
-                    cells[line.label, facts.name] = outcome
+                    cells[line.label, facts.name] = outcome._replace(label=line.label)
     for method in settings.methods:
         if METHODS[method].grid and len(settings.alphas) > 1:
             grid = [line for line in lines if line.method == method]
             for suffix, choose in ((BEST, best_of), (CHOSEN, chosen_of)):
-                lines.append(Line(method + suffix, method + suffix))
-                _add(cells, method + suffix, [facts.name for facts in sets], grid, choose)
+                lines.append(_choose(cells, method + suffix, sets, grid, choose))
     for label, choices in _HINDSIGHT.items():
         # Of fewer it would be the best of what happened to be run.
         if set(choices) <= set(settings.methods):
             chosen_from = [line for line in lines if line.method in choices]
-            lines.append(Line(label, label))
-            for facts in sets:
-                _add_best_before_learning(cells, label, facts.name, chosen_from)
+            lines.append(_choose(cells, label, sets, chosen_from, best_before_learning))
     return Outcomes(sets, lines, cells)
 
 
@@ -165,8 +162,20 @@ def outcome_of(campaign: Campaign, facts: SetFacts, contender: Contender) -> Out
 
 def best_of(grid: Sequence[Outcome]) -> Outcome | None:
     """Choose the least mean test error, as in the paper: that needs the answers."""
-    known = [outcome for outcome in grid if outcome.error is not None]
-    return min(known, key=lambda outcome: outcome.error or 0.0, default=None)
+    return min(
+        (outcome for outcome in grid if outcome.error is not None),
+        key=lambda outcome: outcome.error or 0.0,
+        default=None,
+    )
+
+
+def best_before_learning(choices: Sequence[Outcome]) -> Outcome | None:
+    """Choose the least mean progressive error."""
+    return min(
+        (outcome for outcome in choices if outcome.error_before_learning is not None),
+        key=lambda outcome: outcome.error_before_learning or 0.0,
+        default=None,
+    )
 
 
 def chosen_of(grid: Sequence[Outcome]) -> Outcome | None:
@@ -183,30 +192,19 @@ def chosen_of(grid: Sequence[Outcome]) -> Outcome | None:
     )
 
 
-def _add(
+def _choose(
     cells: dict[tuple[str, str], Outcome],
     label: str,
-    names: Sequence[str],
-    grid: Sequence[Line],
+    sets: Sequence[SetFacts],
+    lines: Sequence[Line],
     choose: Callable[[Sequence[Outcome]], Outcome | None],
-) -> None:
-    for name in names:
-        known = [cells[line.label, name] for line in grid if (line.label, name) in cells]
+) -> Line:
+    """Return a line that has, on each set, the outcome that is chosen from those of other lines."""
+    for facts in sets:
+        known = [cells[line.label, facts.name] for line in lines if (line.label, facts.name) in cells]
         if (outcome := choose(known)) is not None:
-            cells[label, name] = outcome
-
-
-def _add_best_before_learning(
-    cells: dict[tuple[str, str], Outcome], label: str, name: str, choices: Sequence[Line]
-) -> None:
-    """Add the outcome with the least progressive error, the mean of all seeds, with the label of its line."""
-    known = [
-        (outcome.error_before_learning, place, outcome._replace(label=line.label))
-        for place, line in enumerate(choices)
-        if (outcome := cells.get((line.label, name))) is not None and outcome.error_before_learning is not None
-    ]
-    if known:
-        cells[label, name] = min(known)[2]
+            cells[label, facts.name] = outcome
+    return Line(label, label)
 
 
 def worst_ratio(ends: Sequence[Sequence[LossesSoFar]]) -> tuple[float, int] | None:

@@ -27,27 +27,28 @@ def summary_page(campaign: Campaign, outcomes: Outcomes, paper: Mapping[str, Pap
     paper  the paper's rows by its names of the sets; empty if they are not to be shown
     notes  what the reader must know first: methods that could not be run, pictures that could not be drawn
     """
-    return "\n".join(_lines(campaign, outcomes, paper, notes)) + "\n"
-
-
-def _lines(
-    campaign: Campaign, outcomes: Outcomes, paper: Mapping[str, PaperRow], notes: Sequence[str]
-) -> Iterator[str]:
-    settings = campaign.settings
-    versions = ", ".join(f"{name} {version}" for name, version in campaign.versions.items() if version)
-    yield from [
-        "# Study",
-        "",
-        f"The protocol: {described(settings)}.",
-        "",
-        f"{versions}; Python {platform.python_version()}.",
-        "",
+    lines = [
+        *_head(campaign, outcomes, notes),
+        *_measured(campaign, outcomes),
+        *_products_tested(outcomes),
+        *_compared(campaign, outcomes, paper),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _head(campaign: Campaign, outcomes: Outcomes, notes: Sequence[str]) -> Iterator[str]:
+    versions = ", ".join(f"{name} {version}" for name, version in campaign.versions.items() if version)
+    yield from ["# Study", "", f"The protocol: {described(campaign.settings)}.", ""]
+    yield from [f"{versions}; Python {platform.python_version()}.", ""]
     if (edge := _at_the_edge(campaign, outcomes)) is not None:
         yield from [edge, ""]
     for note in [*notes, *_failures(campaign)]:
         yield from [f"**{note}**", ""]
     yield from ["## Sets", "", *_sets(outcomes)]
+
+
+def _measured(campaign: Campaign, outcomes: Outcomes) -> Iterator[str]:
+    """Yield the tables with a row for each set: errors, seconds, relative errors, features."""
     yield from ["## Test errors (Table 2)", ""]
     yield from [
         "Share of wrong signs (binary) or mean squared error (regression), mean of the seeds; the least in bold.",
@@ -58,11 +59,15 @@ def _lines(
         *_by_set(outcomes, lambda line, name: outcomes.get(line.label, name).error),
     ]
     yield from ["## Seconds (Table 3)", ""]
-    if settings.timing:
+    if campaign.settings.timing:
         yield from [
             f"Of learning and scoring, each run alone, median of up to three; load average {_span(campaign.loads())}.",
             "",
-            *_by_set(outcomes, lambda line, name: outcomes.get(line.label, name).seconds, 3),
+            *_by_set(
+                outcomes,
+                lambda line, name: outcomes.get(line.label, name).seconds,
+                show=lambda values: emphasised(values, 3),
+            ),
         ]
     else:
         yield from ["Not measured (`--no-timing`).", ""]
@@ -75,6 +80,8 @@ def _lines(
     yield from ["## Features per example", "", "Of seed 0, the constant among them.", ""]
     yield from _by_set(outcomes, lambda line, name: outcomes.get(line.label, name).features, show=numbers)
 
+
+def _products_tested(outcomes: Outcomes) -> Iterator[str]:
     def tested(line: Line, name: str) -> float | None:
         return outcomes.get(line.label, name).tested
 
@@ -87,6 +94,10 @@ def _lines(
             "",
             *_by_set(outcomes._replace(lines=picky), tested, show=numbers),
         ]
+
+
+def _compared(campaign: Campaign, outcomes: Outcomes, paper: Mapping[str, PaperRow]) -> Iterator[str]:
+    """Yield counts, differences and means over the sets, and what the paper has."""
     yield from ["## Counts", "", _COUNTED, "", *counts(outcomes)]
     if paper:
         yield from paper_counts(paper, outcomes.lines)
@@ -97,7 +108,7 @@ def _lines(
         "",
         *comparison(outcomes, "linear"),
     ]
-    if STAGE_POLY in settings.methods:
+    if STAGE_POLY in campaign.settings.methods:
         yield from comparison(outcomes, STAGE_POLY)
     yield from ["Geometric means over the sets; in brackets, one standard error to each side.", "", *means(outcomes)]
     if hindsight := beside_hindsight(outcomes):
@@ -169,12 +180,11 @@ def _sets(outcomes: Outcomes) -> list[str]:
 def _by_set(
     outcomes: Outcomes,
     value: Callable[[Line, str], float | None],
-    digits: int = 4,
-    show: Callable[[list[float | None], int], list[str]] = emphasised,
+    show: Callable[[list[float | None]], list[str]] = emphasised,
 ) -> list[str]:
     return table(
         ["set", *(line.label for line in outcomes.lines)],
-        ([facts.name, *show([value(line, facts.name) for line in outcomes.lines], digits)] for facts in outcomes.sets),
+        ([facts.name, *show([value(line, facts.name) for line in outcomes.lines])] for facts in outcomes.sets),
     )
 
 

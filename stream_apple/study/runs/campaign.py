@@ -56,15 +56,15 @@ def contenders(settings: StudySettings) -> list[Contender]:
 
 def prepare_all(data_sets: Sequence[DataSet], settings: StudySettings, folder: Path, jobs: int) -> Iterator[SetFacts]:
     """Prepare the sets; yield the facts of each when it is done."""
-    make = partial(_prepare, rows=settings.rows, settings=settings, folder=folder / "sets")
+    make = partial(_prepare, settings=settings, folder=folder / "sets")
     for _, facts in run_all(make, list(data_sets), jobs):
         yield facts
 
 
-def _prepare(data_set: DataSet, rows: int, settings: StudySettings, folder: Path) -> SetFacts:
+def _prepare(data_set: DataSet, settings: StudySettings, folder: Path) -> SetFacts:
     methods = [Options(**METHODS[name].overrides) for name in settings.methods]  # type: ignore[arg-type]
     columns = frozenset[str]().union(*(options.wanted_columns() for options in methods))
-    return prepare(data_set, rows, settings.loss, folder, columns)
+    return prepare(data_set, settings.rows, settings.loss, folder, columns)
 
 
 class Campaign:

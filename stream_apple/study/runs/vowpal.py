@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
-from stream_apple.offline.evaluation import epoch_ends, split
+from stream_apple.offline.evaluation import epoch_ends, share_of_wrong_sides, split, weighted_mean
 from stream_apple.study.methods import METHODS
 from stream_apple.study.runs.learning import REPEATED_S, REPEATS, means_at, schedule_of
 from stream_apple.study.tasks import LossesSoFar, Measures, Task
@@ -57,13 +57,13 @@ def _errors(task: Task, trained: Batch, tested: Batch, folder: Path, scratch: Pa
     run_vowpal(["-d", str(texts[1]), "-t", "-i", str(model), "-p", str(test_scores), "--loss_function", task.loss])
     progressive, predictions = (np.loadtxt(path, ndmin=1) for path in (scores, test_scores))
     losses = _losses(progressive, trained, task)
-    labels = np.unique(np.concatenate([trained.labels, tested.labels]))
+    labels = np.concatenate([trained.labels, tested.labels])
     ends = epoch_ends(len(trained.labels), schedule_of(task))
     return Measures(
         progressive_loss=learned["loss"],
-        test_loss=_mean(_losses(predictions, tested, task), tested),
-        progressive_error=_wrong(progressive, trained, labels),
-        test_error=_wrong(predictions, tested, labels),
+        test_loss=weighted_mean(_losses(predictions, tested, task), tested),
+        progressive_error=share_of_wrong_sides(labels, trained, progressive),
+        test_error=share_of_wrong_sides(labels, tested, predictions),
         features_per_example=learned["features"] / len(trained.labels),
         ends=tuple(LossesSoFar(*row, None) for row in zip(ends, means_at(ends, losses, trained), strict=True)),
         seconds=learned["seconds"],
@@ -124,16 +124,3 @@ def _losses(predictions: NDArray[np.float64], part: Batch, task: Task) -> NDArra
         losses: NDArray[np.float64] = np.logaddexp(0.0, -part.labels * predictions)
         return losses
     return (predictions - part.labels) ** 2
-
-
-def _wrong(predictions: NDArray[np.float64], part: Batch, labels: NDArray[np.float64]) -> float | None:
-    """Share of the part's examples on the wrong side of the middle of all `labels`; None if these are not just two."""
-    if len(labels) != 2:
-        return None
-    middle = labels.mean()
-    return _mean(((predictions > middle) != (part.labels > middle)).astype(np.float64), part)
-
-
-def _mean(values: NDArray[np.float64], part: Batch) -> float | None:
-    weight = float(part.weights.sum())
-    return float((values * part.weights).sum()) / weight if weight > 0 else None

@@ -56,6 +56,26 @@ def test_a_field_that_looks_like_a_time_is_named_by_its_path(tmp_path: Path) -> 
         assert (again.exit_code, again.stderr) == (0, ""), setting
 
 
+@pytest.mark.parametrize("name", ["records", "table"])
+def test_patterns_that_match_nothing_are_told_of(name: str, tmp_path: Path) -> None:
+    """Of all files together: in records and in tables."""
+    contents = {
+        "records": ['{"label": 1, "a": 1, "debug": {"x": 1}}\n' * 3, '{"label": 0, "b": 2}\n'],
+        "table": ["label,a,debug.x\n1,1,1\n", "label,b\n0,2\n"],
+    }
+    paths = [tmp_path / f"{number}" for number in range(2)]
+    for path, content in zip(paths, contents[name], strict=True):
+        path.write_text(content)
+    given = ("--input", "features=*", "--input", "ignore=debug.*", "--input")
+    assert evaluate(*paths, *given, "categories=a,b").stderr == ""
+    said = evaluate(*paths, *given, "categories=a,c,code.*").stderr
+    assert [line.partition(" has no effect: ")[0] for line in said.splitlines()] == [
+        "stream-apple: input.categories: 'c'",
+        "stream-apple: input.categories: 'code.*'",
+    ]
+    assert "found only 'a', 'b', " in said
+
+
 def test_whoever_has_said_what_it_is_is_told_nothing(tmp_path: Path) -> None:
     """The time, or no feature."""
     table = times(tmp_path / "t.csv", 120, 5)

@@ -72,7 +72,7 @@ def test_passes(pairs: Path) -> None:
         (("--shards", "2", "--merge", "off", "--passes", "2"), "--passes does not apply"),
         (("--shards", "2", "--merge", "off", "--merge-every", "2"), "--merge-every does not apply"),
         (("--shards", "2", "--passes", "2", "--merge-every", "2"), "--merge-every does not apply"),
-        (("--shards", "2", "--refit-epochs", "1"), "expected refit_epochs = 0, found 1"),
+        (("--shards", "2", "--refit-epochs", "1"), "expected learner.refit_epochs = 0, found 1"),
         (("--shards", "2", "--combine", "off", "--loss", "logistic", "--descent", "plain", "--l2", "0.01"), "descent"),
     ],
 )

@@ -56,7 +56,7 @@ def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
     yield from _guarded(subject, _group(cluster, config.worker.group))
     yield _transactions(cluster, f"{config.worker.transactional_id}-check")
     if config.joining:
-        joiner = config.worker.of_group(config.join.group)
+        joiner = config.with_worker(group=config.join.group).worker
         subject = f"group {joiner.group}"
         yield from _guarded(subject, check_join(cluster, config))
         yield from _guarded(subject, _group(cluster, joiner.group))

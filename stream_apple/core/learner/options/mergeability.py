@@ -20,9 +20,11 @@ def why_not_merged(options: Options) -> str:
         ("drift", "a model that begins anew would count for nothing"),
     ):
         if (found := getattr(options, name)) != MERGEABLE[name]:
-            return f"expected {name} = {MERGEABLE[name]}, found {found!r}: {why}"
+            return f"expected learner.{name} = {MERGEABLE[name]}, found {found!r}: {why}"
     if options.refit_epochs:
-        return f"expected refit_epochs = 0, found {options.refit_epochs}: each model would cut numbers anew by itself"
+        return (
+            f"expected learner.refit_epochs = 0, found {options.refit_epochs}: each model would cut numbers by itself"
+        )
     return why_not_started_from(options)
 
 
@@ -30,7 +32,7 @@ def why_not_started_from(options: Options) -> str:
     """Return, as `why_not_merged` does, why no model can start from one of these options; "" if one can."""
     if options.selects_tuples:
         found = options.selection_share
-        return f"expected selection_share = 1, found {found!r}: each model selects tuples of its own"
+        return f"expected learner.selection_share = 1, found {found!r}: each model selects tuples of its own"
     if options.descent == "plain":
-        return "expected descent = adaptive, found 'plain': its weights have no accumulators to be averaged by"
+        return "expected learner.descent = adaptive, found 'plain': its weights have no accumulators to be averaged by"
     return ""

@@ -31,8 +31,7 @@ def config(kafka: str) -> Config:
         dead_letters=f"join-dead-letters-{own}",
         group=f"join-{own}",
     )
-    settings = own_config(kafka).model_copy(update={"join": join})
-    return settings.model_copy(update={"worker": settings.worker.named("one")})
+    return own_config(kafka).model_copy(update={"join": join}).with_worker(id="one")
 
 
 def findings(config: Config, verdict: str) -> list[tuple[str, str]]:

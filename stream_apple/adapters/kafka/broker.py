@@ -22,7 +22,7 @@ from stream_apple.adapters.kafka.rebalance import RebalanceListener
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
 from stream_apple.errors import ConfigurationError
-from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, LogRange, Record
+from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, LogRange, Readers, Record
 
 _DRAINED_AT_ONCE = 1000  # records that are fetched and thrown away at a time
 _LEAVE_S = 3.0
@@ -39,7 +39,7 @@ class KafkaBroker:
     reader_ahead_kib  KiB of records that a reader may fetch ahead; None: as much as is best for snapshots
     idle_readers      how many clients of closed readers are kept for further readers
 
-    `begin`, `send`, `send_all` and `flush` are the producer's own methods.
+    `begin`, `send`, `send_all` and `flush` are the producer's own methods, and `undecided` is the view of the group.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class KafkaBroker:
         self._view = GroupView(
             reader_properties(properties, identity.group, reader_ahead_kib), input_topic, self._retry
         )
+        self.undecided: Readers = self._view
         self._readers = ReaderPool(self._view.properties, idle_readers)
         self._connectivity = Connectivity(properties, self._probe, outage_s)
         self._listener = RebalanceListener(input_topic)

@@ -47,6 +47,11 @@ class LogScan:
         """Whether all records of the range have been read."""
         return self._at >= self._stop
 
+    @property
+    def log_end(self) -> int:
+        """Return the end of the log, with undecided records, as of the latest answer; -1 before the first."""
+        return self._reader.log_end
+
     def read(self) -> list[Record]:
         """Return the next records that have come, perhaps none; BrokerError after `patience_s` without progress."""
         if self.done:

@@ -124,6 +124,11 @@ class Readers(Protocol):
 class Broker(Readers, Protocol):
     """A consumer of one topic, the input, and a transactional producer. A worker's input is the examples topic."""
 
+    @property
+    def undecided(self) -> Readers:
+        """Return what opens readers that wait for no transaction, and deliver the records of aborted ones, too."""
+        ...
+
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic has; ConfigurationError if it does not exist.
 

@@ -14,12 +14,15 @@ from stream_apple.config import Config, EpochSettings, LearnerSettings, LimitSet
 from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, format_duration
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.input.input_mapping import OWN_MESSAGE
+from stream_apple.core.learner.options import DECLARED, FIRST
 from stream_apple.stream.positions.lineage import STARTED_FROM, Lineage, Provenance
 from stream_apple.stream.snapshots.blocks import unpacked
 from stream_apple.stream.snapshots.codec import StoredManifest
 
 _Settings = dict[str, Any]
 _FEATURES = "max_features_per_example"
+_FIRST = {name: value for name, value in FIRST.items() if DECLARED[name].default is None}
+"""The values of the time before an option existed, of those whose default depends on other options."""
 _INPUT, _REGISTRY = "input", "registry"
 """A section of a model's settings, and its entry that says that a schema registry is asked."""
 
@@ -58,7 +61,7 @@ def differing_settings(config: Config, partition: int, stored: Lineage, manifest
         features = int(manifest.options[_FEATURES])
         named = {name: value for name, value in manifest.options.items() if name in LearnerSettings.model_fields}
         # An option that the manifest lacks has the value of the time before it existed, not today's default.
-        learner = LearnerSettings.model_validate({"combine": "off", "selection": "weight"} | named)
+        learner = LearnerSettings.model_validate(_FIRST | named)
     except (ValueError, TypeError, LookupError, AttributeError):
         return "the options of its learner can't be told: a newer version of stream_apple has made it"
     found = [

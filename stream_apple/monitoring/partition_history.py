@@ -76,7 +76,9 @@ class History:
         self._points: list[HistoryPoint] = []
 
     def add(self, point: HistoryPoint) -> None:
-        """Keep the point, unless it is too close to the last one."""
+        """Keep the point, unless it is too close to the last one; forget what is later, if the clock was set back."""
+        if self._points and point.at_ms < self._points[-1].at_ms:
+            self._points = [each for each in self._points if each.at_ms <= point.at_ms]
         if self._points and point.at_ms - self._points[-1].at_ms < self._step_ms:
             return
         points = [*self._points, point]

@@ -116,6 +116,12 @@ def test_settings_that_differ_are_named(made: Given, here: Given, expected: str)
     assert told(made, here) == expected
 
 
+def test_an_option_that_the_model_does_without_is_named() -> None:
+    """A snapshot does not name an option with the value of the time before it existed: its default may be another."""
+    found = told({"learner": {"shrinkage": 0.0}}, {})
+    assert found == "learner.shrinkage is 0.0 in the model and 0.001 here"
+
+
 def test_a_file_that_models_start_from(tmp_path: Path) -> None:
     """It is a part of their settings, too."""
     save(tmp_path / "0", 0, {"bits": 8})

@@ -68,6 +68,14 @@ def test_what_another_version_has_kept_is_left_alone(array: np.ndarray) -> None:
     assert points_of(array) == []
 
 
+def test_a_clock_that_is_set_back_does_not_stop_it() -> None:
+    """What was kept while the clock was hours ahead is forgotten: the curve goes on at once."""
+    history = History()
+    for at_ms in (1_000, 2_000, 10_802_000, 10_803_000, 4_000, 5_000):
+        history.add(point(at_ms))
+    assert [each.at_ms for each in history.since(-1)] == [1_000, 2_000, 4_000, 5_000]
+
+
 def test_an_insertion_is_bounded_and_has_no_future() -> None:
     """Of two histories of any length, points stay spread over both; a clock that was ahead does not stop ours."""
     history = History(most=10)

@@ -12,7 +12,16 @@ from simulation.client_state import OnWritten
 from simulation.memory_broker import MemoryBroker
 
 from stream_apple.errors import BrokerError
-from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, Header, LogRange, Reader, Record
+from stream_apple.stream.log.ports import (
+    AbortableError,
+    Assignment,
+    Committed,
+    Header,
+    LogRange,
+    Reader,
+    ReaderSource,
+    Record,
+)
 
 MADE_TO_FAIL = "made to fail"
 """What the message of every error of ours begins with."""
@@ -162,6 +171,11 @@ class FaultyBroker:
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """Pass on; the reader's calls are counted too."""
         return self.call("reader", lambda: _FaultyReader(self, self._broker.reader(topic, partition, offset)))
+
+    @property
+    def undecided(self) -> ReaderSource:
+        """Pass on."""
+        return self._broker.undecided
 
     def backlog(self, partition: int) -> int:
         """Pass on; not counted, since it asks nobody."""

@@ -16,7 +16,19 @@ from simulation.merging.notes import check_commit
 from simulation.transactions import Producer
 
 from stream_apple.errors import BrokerError, FencedError
-from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, Header, LogRange, Reader, Record
+from stream_apple.stream.log.ports import (
+    AbortableError,
+    Assignment,
+    Committed,
+    Header,
+    LogRange,
+    Reader,
+    ReaderSource,
+    Record,
+)
+
+_LONG = 5
+"""So often a reader may ask in vain before transactions that keep records from it have been open for too long."""
 
 
 class Member(NamedTuple):
@@ -34,6 +46,7 @@ class MemoryReader:
         self._cluster = cluster
         self._log = log
         self._position = offset
+        self._in_vain = 0
         self._closed = False
 
     @property
@@ -50,14 +63,39 @@ class MemoryReader:
         """What is there; if there is nothing, time passes."""
         assert not self._closed
         records, self._position = self._log.read(self._position, limit)
+        self._in_vain = 0 if records else self._in_vain + 1
         if not records:
             self._cluster.transactions.settle()
+        if self._in_vain > _LONG:
+            for number in self._log.undecided:
+                self._cluster.transactions.time_out(number)
         return records
 
     def close(self) -> None:
         """Once."""
         assert not self._closed
         self._closed = True
+
+
+class UndecidedReader(MemoryReader):
+    """Waits for no transaction."""
+
+    def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002  nothing takes time here
+        """What is there, committed or not."""
+        records = [entry.record for entry in self._log.entries() if entry.record and entry.offset >= self._position]
+        self._position = self._log.end
+        return records[:limit]
+
+
+class UndecidedReaders:
+    """`ports.ReaderSource` of such readers."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def reader(self, topic: str, partition: int, offset: int) -> Reader:
+        """Of any topic."""
+        return UndecidedReader(self._cluster, self._cluster.log(topic, partition), offset)
 
 
 class MemoryBroker:
@@ -153,6 +191,11 @@ class MemoryBroker:
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """Of any topic."""
         return MemoryReader(self._cluster, self._cluster.log(topic, partition), offset)
+
+    @property
+    def undecided(self) -> ReaderSource:
+        """They read the cluster's logs as they are."""
+        return UndecidedReaders(self._cluster)
 
     def backlog(self, partition: int) -> int:
         """Counted exactly."""

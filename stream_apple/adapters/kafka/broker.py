@@ -22,7 +22,7 @@ from stream_apple.adapters.kafka.rebalance import RebalanceListener
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
 from stream_apple.errors import ConfigurationError
-from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, LogRange, Record
+from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, LogRange, ReaderSource, Record
 
 _DRAINED_AT_ONCE = 1000  # records that are fetched and thrown away at a time
 _LEAVE_S = 3.0
@@ -40,7 +40,8 @@ class KafkaBroker:
     idle_readers      how many clients of closed readers are kept for further readers
 
     The producer's own methods are `begin`, `send`, `send_all`, `flush`, `abort` and `start_fencing`; `shorten_deadline`
-    is that of the policy of retries. `peek` asks by a client of its own, as each `reader` does.
+    is that of the policy of retries, and `undecided` is the view of the group. `peek` asks by a client of its own, as
+    each `reader` does.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class KafkaBroker:
         self._view = GroupView(
             reader_properties(properties, identity.group, reader_ahead_kib), input_topic, self._retry
         )
+        self.undecided: ReaderSource = self._view
         self._readers = ReaderPool(self._view.properties, idle_readers)
         self._connectivity = Connectivity(properties, self._probe, outage_s)
         self._listener = RebalanceListener(input_topic)

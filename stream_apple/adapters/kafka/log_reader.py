@@ -267,13 +267,16 @@ def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int
 
 
 class GroupView:
-    """Reads what a group has committed in a topic, without waiting for transactions; the client is made at first use.
+    """Reads what a group has committed in a topic, and logs, without waiting for transactions.
 
     properties  those of `reader_properties`
+
+    The client for the offsets is made at first use.
     """
 
     def __init__(self, properties: dict[str, Any], topic: str, retry: RetryPolicy) -> None:
         self.properties = properties
+        self._unwaiting = {**properties, "isolation.level": "read_uncommitted"}
         self._topic = topic
         self._retry = retry
         self._consumer: Consumer | None = None
@@ -282,10 +285,12 @@ class GroupView:
         """Return the offsets that are committed, or were a moment ago."""
         if self._consumer is None:
             with refused_configuration():
-                self._consumer = Consumer(
-                    {**self.properties, "isolation.level": "read_uncommitted"}, logger=logging.getLogger("librdkafka")
-                )
+                self._consumer = Consumer(self._unwaiting, logger=logging.getLogger("librdkafka"))
         return committed_offsets(self._consumer, self._retry, self._topic, partitions)
+
+    def reader(self, topic: str, partition: int, offset: int) -> PartitionReader:
+        """Return a reader with a client of its own, which delivers all records, undecided and aborted ones, too."""
+        return PartitionReader(self._unwaiting, topic, partition, offset)
 
     def close(self) -> None:
         """Close the connections to the brokers."""

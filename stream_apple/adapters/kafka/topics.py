@@ -17,7 +17,7 @@ from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import JoinSettings, TopicSettings
 from stream_apple.core.codec.message_size import USUAL_RECORD_BYTES, largest_dead_letter, largest_prediction
-from stream_apple.errors import BrokerError
+from stream_apple.errors import BrokerError, ConfigurationError
 
 Rule = Literal["exactly", "at least", "at most", "no less than"]
 """`no less than` means at least, where -1 means without end."""
@@ -31,6 +31,7 @@ UNLIMITED = (1 << 63) - 1
 BROKER_DEFAULT = -1
 BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 FOREVER = -1  # of retention.ms
+_OLD_BROKERS = "brokers before Kafka 3.6 do not have this setting, and are too old"
 
 
 class Requirement(NamedTuple):
@@ -58,12 +59,17 @@ class Requirement(NamedTuple):
 
 
 class Existing(NamedTuple):
-    """A topic as it is on the cluster; `operations` are those that this client is allowed."""
+    """A topic as it is on the cluster.
+
+    operations  those that this client is allowed
+    leaderless  the partitions that no broker leads: they can be neither read nor written
+    """
 
     partitions: int
     replicas: int
     settings: Mapping[str, str]
     operations: frozenset[str]
+    leaderless: tuple[int, ...] = ()
 
 
 class Difference(NamedTuple):
@@ -264,8 +270,27 @@ def existing(cluster: Cluster, names: list[str], *, settings: bool = True) -> di
             replicas=min(len(partition.replicas) for partition in topic.partitions),
             settings=configured[name]() if settings else {},
             operations=frozenset(operation.name for operation in topic.authorized_operations or ()),
+            leaderless=tuple(partition.id for partition in topic.partitions if partition.leader is None),
         )
     return found
+
+
+def unavailable(topic: Existing, *, written: bool) -> list[str]:
+    """Return a line for each reason why a part of the topic can't be used now; `written` says whether it is to be."""
+    lines = []
+    if topic.leaderless:
+        numbers = ", ".join(map(str, topic.leaderless))
+        lines.append(
+            f"partitions: expected a leader of each, found none of {numbers}: their brokers are down, or have lost the "
+            f"disk that held them"
+        )
+    # If more in-sync replicas are required than there are, every write is always refused.
+    in_sync = int(topic.settings.get("min.insync.replicas", "1"))
+    if written and in_sync > topic.replicas:
+        lines.append(
+            f"min.insync.replicas: expected at most {topic.replicas} (the replicas there are), found {in_sync}"
+        )
+    return lines
 
 
 def missing_permissions(
@@ -297,9 +322,9 @@ def compare(
     for requirement in needed:
         value = found.settings.get(requirement.setting)
         if value is None or not requirement.accepts(value):
-            differences.append(
-                Difference(name, requirement.setting, str(requirement), "nothing" if value is None else value)
-            )
+            absent = f"nothing: {_OLD_BROKERS}" if requirement.setting in {BEFORE, AFTER} else "nothing"
+            told = absent if value is None else value
+            differences.append(Difference(name, requirement.setting, str(requirement), told))
     return differences
 
 
@@ -350,7 +375,12 @@ def ensure(
             reports.append(TopicReport(name, count, "missing", []))
     if not missing or any(report.differences for report in reports):
         return reports
-    cluster.create(list(missing.values()), dry_run=dry_run)
+    try:
+        cluster.create(list(missing.values()), dry_run=dry_run)
+    except ConfigurationError as error:
+        if f"Unknown topic config name: {BEFORE}" in str(error):
+            raise ConfigurationError(f"{error}\n  {BEFORE}: {_OLD_BROKERS}") from error
+        raise
     made: Literal["would be created", "created"] = "would be created" if dry_run else "created"
     return [row._replace(verdict=made) if row.topic in missing else row for row in reports]
 

@@ -8,7 +8,7 @@ from itertools import islice
 from stream_apple.config.memory import BATCH_BYTES
 from stream_apple.errors import BrokerError
 from stream_apple.stream.log.columns import portion
-from stream_apple.stream.log.ports import Readers, Record
+from stream_apple.stream.log.ports import ReaderSource, Record
 
 PATIENCE_S = 120.0
 """The longest wait without progress. A dead worker's open transaction hides the records after it until the broker
@@ -24,7 +24,7 @@ class LogScan:
 
     def __init__(
         self,
-        logs: Readers,
+        logs: ReaderSource,
         topic: str,
         partition: int,
         offsets: range,
@@ -46,6 +46,11 @@ class LogScan:
     def done(self) -> bool:
         """Whether all records of the range have been read."""
         return self._at >= self._stop
+
+    @property
+    def log_end(self) -> int:
+        """Return the end of the log, with undecided records, as of the latest answer; -1 before the first."""
+        return self._reader.log_end
 
     def read(self) -> list[Record]:
         """Return the next records that have come, perhaps none; BrokerError after `patience_s` without progress."""

@@ -100,18 +100,26 @@ class Reader(Protocol):
         """Give back the reader's resources; it can't be used any more."""
 
 
-class Readers(Protocol):
-    """Opens readers of logs, and knows where these end."""
-
-    def log_range(self, topic: str, partition: int) -> LogRange:
-        """Return the offsets that the log has now; this asks the broker."""
+class ReaderSource(Protocol):
+    """Opens readers of logs."""
 
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """Return a reader of a partition of any topic, from `offset` on; several may be open at once."""
 
 
+class Readers(ReaderSource, Protocol):
+    """Opens readers of logs, and knows where these end."""
+
+    def log_range(self, topic: str, partition: int) -> LogRange:
+        """Return the offsets that the log has now; this asks the broker."""
+
+
 class Broker(Readers, Protocol):
     """A consumer of one topic, the input, and a transactional producer. A worker's input is the examples topic."""
+
+    @property
+    def undecided(self) -> ReaderSource:
+        """Return what opens readers that wait for no transaction, and deliver the records of aborted ones, too."""
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic has; ConfigurationError if it does not exist.

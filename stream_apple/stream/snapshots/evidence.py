@@ -8,6 +8,7 @@ transaction:
     predictions from the committed offset on                               the offset is too old: records whose answers
                                                                            readers see are learned without output
     predictions of records that the log does not have                      the log is another one: GapError
+    predictions from the committed offset on, never decided                the next commit may show them: BrokerError
 
 Only the ends of the output logs are read, in the iterations of the loop in which snapshots are restored.
 """
@@ -18,8 +19,8 @@ from contextlib import closing
 
 import structlog
 
-from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.stream.log.log_scan import PATIENCE_S, LogScan
 from stream_apple.stream.log.ports import Broker, Readers, Record
 from stream_apple.stream.model.dead_letters import origin_of_dead_letter
 from stream_apple.stream.partitions.partition import Partition
@@ -54,7 +55,7 @@ def examine(
     """
     plan, number, topics = partition.plan, partition.number, provenance.topics
     told = _answered_by(origin_of_prediction, provenance, number, plan.lineage)
-    last = yield from _last_answer(broker, topics.predictions, number, told, now)
+    last = yield from _last_answer(broker, topics.predictions, number, told, plan.publish_from, now)
     if plan.first:
         if last >= plan.publish_from:
             raise ConfigurationError(
@@ -75,7 +76,7 @@ def examine(
         # Dead letters of the same transaction may answer records after the last predicted one.
         told = _answered_by(origin_of_dead_letter, provenance, number, plan.lineage)
         folded = number % broker.partition_count(topics.dead_letters)
-        refused = yield from _last_answer(broker, topics.dead_letters, folded, told, now)
+        refused = yield from _last_answer(broker, topics.dead_letters, folded, told, plan.publish_from, now)
         partition.model.publish_from = max(last, min(refused, log.high - 1)) + 1
         _log.warning(
             "offset_behind_answers", partition=number, offset=plan.publish_from, answered=partition.model.publish_from
@@ -83,11 +84,12 @@ def examine(
 
 
 def _last_answer(
-    broker: Broker, topic: str, number: int, answered: Answered, now: Callable[[], float]
+    broker: Broker, topic: str, number: int, answered: Answered, committed: int, now: Callable[[], float]
 ) -> Generator[None, None, int]:
     """Return the highest offset that has an answer at the end of an output log; -1 if there is none."""
     last, length = -1, 0
     low, high = broker.log_range(topic, number)
+    end = high
     while last < 0 and length < min(high - low, LONGEST_TAIL):
         length = max(10 * length, TAIL)
         start = max(low, high - length)
@@ -101,6 +103,45 @@ def _last_answer(
                     length = 0
                     break
                 yield
+            end = max(end, scan.log_end)
+    if end > high:
+        late = yield from _last_undecided(broker, topic, number, range(high, end), answered, committed, now)
+        last = max(last, late)
+    return last
+
+
+def _last_undecided(
+    broker: Broker,
+    topic: str,
+    number: int,
+    undecided: range,
+    answered: Answered,
+    committed: int,
+    now: Callable[[], float],
+) -> Generator[None, None, int]:
+    """Return the highest offset that has an answer among these messages, once it is decided which are committed.
+
+    A lone broker that dies, or loses a disk, may never decide that, and what this worker commits there next would be
+    committed with them. So it goes on if they answer records before `committed`, and otherwise raises BrokerError.
+    """
+    last, give_up_at = -1, now() + PATIENCE_S
+    with closing(LogScan(broker, topic, number, undecided, patience_s=2 * PATIENCE_S, now=now)) as scan:
+        while not scan.done and now() < give_up_at:
+            last = max([last, *map(answered, scan.read())])
+            yield
+        if scan.done:
+            return last
+    with closing(LogScan(broker.undecided, topic, number, undecided, now=now)) as scan:
+        while not scan.done:
+            last = max([last, *map(answered, scan.read())])
+            yield
+    if last >= committed:
+        raise BrokerError(
+            f"expected a decision on the messages of {topic}-{number} from offset {undecided.start} on within "
+            f"{PATIENCE_S:g} s, found a transaction that is still open, with an answer to offset {last}, while the "
+            f"group's offset is {committed}: readers would see that answer, and another one. The brokers have lost "
+            f"track of the transaction: end it with `kafka-transactions.sh abort`"
+        )
     return last
 
 

@@ -9,14 +9,18 @@ from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.topics import (
+    BEFORE,
     FOREVER,
     UNLIMITED,
     Difference,
+    Existing,
     Requirement,
     TopicReport,
     alter,
+    compare,
     ensure,
     existing,
+    unavailable,
 )
 from stream_apple.config import Config, JoinSettings
 from stream_apple.errors import ConfigurationError
@@ -26,6 +30,41 @@ DAY_MS = 86_400_000
 
 def _verdicts(reports: list[TopicReport]) -> set[str]:
     return {report.verdict for report in reports}
+
+
+def test_brokers_that_lack_a_setting_are_named() -> None:
+    """Kafka 3.5 does not know the bounds of timestamps."""
+    old = Existing(1, 1, {"retention.bytes": "-1"}, frozenset())
+    (found,) = compare("predictions", old, [Requirement(BEFORE, "at least", UNLIMITED)], 1)
+    assert found.found == "nothing: brokers before Kafka 3.6 do not have this setting, and are too old"
+
+
+def test_brokers_that_refuse_a_setting_are_named(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So Kafka 3.5 answers, whose own words say nothing of a version."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ConfigurationError(f"topic examples: expected to create it, found: Unknown topic config name: {BEFORE}")
+
+    cluster = Cluster(config.kafka)
+    monkeypatch.setattr(cluster, "create", refuse)
+    with pytest.raises(ConfigurationError, match=r"brokers before Kafka 3\.6 do not have this setting"):
+        ensure(cluster, config.topics, 1)
+
+
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [
+        (Existing(3, 1, {"min.insync.replicas": "1"}, frozenset()), []),
+        (Existing(3, 1, {"min.insync.replicas": "2"}, frozenset()), ["at most 1 (the replicas there are), found 2"]),
+        (Existing(3, 1, {}, frozenset(), (0, 2)), ["expected a leader of each, found none of 0, 2: their brokers"]),
+    ],
+    ids=["usable", "too few replicas", "without leaders"],
+)
+def test_why_a_topic_can_not_be_used(topic: Existing, told: list[str]) -> None:
+    """Replicas that are missing for good, and leaders that are missing now."""
+    found = unavailable(topic, written=True)
+    assert len(found) == len(told)
+    assert all(part in line for line, part in zip(found, told, strict=True))
 
 
 class TestEnsure:
@@ -102,8 +141,15 @@ class TestEnsure:
         """A prediction or dead letter that is refused for its time would stop the worker for good."""
         topics = config.topics
         make_topic(config, topics.examples, message_timestamp_after_max_ms="7200000")
-        make_topic(config, topics.predictions)
-        make_topic(config, topics.dead_letters, message_timestamp_before_max_ms="1000", max_message_bytes="2000000")
+        ahead = "3600000"  # the default of Kafka 4
+        make_topic(config, topics.predictions, message_timestamp_after_max_ms=ahead)
+        make_topic(
+            config,
+            topics.dead_letters,
+            message_timestamp_before_max_ms="1000",
+            message_timestamp_after_max_ms=ahead,
+            max_message_bytes="2000000",
+        )
         differences = [difference for report in ensure(Cluster(config.kafka), topics) for difference in report[3]]
         assert differences == [
             Difference(topics.predictions, "message.timestamp.after.max.ms", "at least 7200000", "3600000"),

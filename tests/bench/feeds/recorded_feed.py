@@ -5,6 +5,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 sys.path.append(str(Path(__file__).parents[2]))
 
@@ -97,6 +98,11 @@ class RecordedFeed:
     def reader(self, topic: str, partition: int, offset: int) -> StoredReader:
         """Of the models topic."""
         return StoredReader(self.models[partition], offset)
+
+    @property
+    def undecided(self) -> Self:
+        """All is decided."""
+        return self
 
     def backlog(self, partition: int) -> int:
         """Not known."""

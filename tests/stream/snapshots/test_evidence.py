@@ -10,10 +10,10 @@ from simulation.process import TOPICS
 from simulation.world import Outputs, outputs_of
 from stream.one_worker import OTHERS, SETUP, Worker, cluster_of_all, cluster_with, input_log, killed_after, offsets_of
 from structlog.typing import EventDict
-from support.records import stream
+from support.records import FakeRecord, stream
 
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.snapshots import evidence
 
@@ -108,6 +108,33 @@ class TestOlderOffsets:
                     shorter.log(topic, log.number).append(message)
         with pytest.raises(GapError, match=r"expected examples-0 to hold offset \d+, whose prediction is in predict"):
             Worker(shorter).run()
+
+
+class TestUndecidedAnswers:
+    """A lone broker that lost a disk does not decide what it had there; the worker's next commit would."""
+
+    def _leave(self, cluster: MemoryCluster, message: FakeRecord) -> None:
+        log = cluster.log(TOPICS.predictions, 0)
+        log.append(Message(message.named, message.payload, message.time_ms), transaction=1_000_000)
+
+    def test_of_records_that_will_be_answered(self) -> None:
+        """Readers would see both answers: nothing is answered."""
+        cluster = killed_after(input_log(), 2)
+        count = len(cluster.log(TOPICS.predictions, 0).committed())
+        later = killed_after(input_log(), 3).log(TOPICS.predictions, 0).committed()
+        self._leave(cluster, later[count])
+        before = outputs_of(cluster)
+        with pytest.raises(BrokerError, match=r"decision on the messages of predictions-0 from offset \d+ on within"):
+            Worker(cluster, tick=30.0).run()
+        assert outputs_of(cluster) == before
+
+    def test_of_records_before_the_committed_offset(self) -> None:
+        """They are the only answers to these: the worker goes on, and its commit decides them."""
+        cluster = killed_after(input_log(), 2)
+        log = cluster.log(TOPICS.predictions, 0)
+        self._leave(cluster, log.committed()[-1])
+        worker = Worker(cluster, tick=30.0).run()
+        assert worker.live[0] == cluster.log(TOPICS.examples, 0).end
 
 
 class TestLostOffsets:

@@ -2,6 +2,7 @@
 
 The jars are resolved by Maven once and kept in the repository's `.cache`, and so is the empty storage that a broker
 begins with; each broker has its own ports and its own directory. It dies with the test process, however that ends.
+The variable `TEST_KAFKA_VERSION` names another version, from 3.5 on.
 """
 
 import os
@@ -21,9 +22,11 @@ from support.ports import free_ports
 from support.required import UnavailableError, fetch_once
 
 VERSION = "4.3.1"
-CACHE = Path(__file__).resolve().parents[3] / ".cache" / "kafka" / VERSION
+_VERSION = os.environ.get("TEST_KAFKA_VERSION", VERSION)
+IS_KAFKA_3 = _VERSION.startswith("3.")
+CACHE = Path(__file__).resolve().parents[3] / ".cache" / "kafka" / _VERSION
 
-_SETTINGS, _LOG_SETTINGS, _STORAGE = "server.properties", "log4j2.properties", "logs"
+_SETTINGS, _LOG_SETTINGS, _STORAGE = "server.properties", "log.properties", "logs"
 
 _JAVA_AT_LEAST = 17
 _START_SECONDS = 90
@@ -32,6 +35,15 @@ _RESOLVE_SECONDS = 300
 
 # A broker lives for minutes at most: code that is compiled slowly, to run faster for hours, takes twice the processor.
 _JAVA = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+
+# Kafka 3 has what it logs with in its archive, and its jar does not ask Maven for it.
+_LOGGER_OF_KAFKA_3 = """
+    <dependency>
+      <groupId>org.slf4j</groupId>
+      <artifactId>slf4j-reload4j</artifactId>
+      <version>1.7.36</version>
+    </dependency>
+"""
 
 _POM = f"""\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -43,8 +55,8 @@ _POM = f"""\
     <dependency>
       <groupId>org.apache.kafka</groupId>
       <artifactId>kafka_2.13</artifactId>
-      <version>{VERSION}</version>
-    </dependency>
+      <version>{_VERSION}</version>
+    </dependency>{_LOGGER_OF_KAFKA_3 if IS_KAFKA_3 else ""}
   </dependencies>
 </project>
 """
@@ -56,6 +68,13 @@ appender.out.type = Console
 appender.out.name = out
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d %p %c{1} %m%n
+"""
+
+_LOGGING_OF_KAFKA_3 = """\
+log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d %p %c{1} %m%n
 """
 
 # Everything that a broker does late by default is done soon: rebalances, clean-up, compaction, timeouts.
@@ -101,7 +120,7 @@ def resolve_jars(cache: Path = CACHE) -> Path:
 def _fetch_jars(directory: Path) -> Path:
     maven = shutil.which("mvn")
     if maven is None:
-        raise UnavailableError(f"Kafka {VERSION} is not in {CACHE}, and there is no `mvn` on the path to fetch it")
+        raise UnavailableError(f"Kafka {_VERSION} is not in {CACHE}, and there is no `mvn` on the path to fetch it")
     pom, jars = directory / "pom.xml", directory / "jars"
     pom.write_text(_POM, encoding="utf-8")
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
@@ -109,9 +128,9 @@ def _fetch_jars(directory: Path) -> Path:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RESOLVE_SECONDS)
     except subprocess.TimeoutExpired:
-        raise UnavailableError(f"Maven did not resolve Kafka {VERSION} within {_RESOLVE_SECONDS} s") from None
+        raise UnavailableError(f"Maven did not resolve Kafka {_VERSION} within {_RESOLVE_SECONDS} s") from None
     if done.returncode:
-        raise UnavailableError(f"Maven can't resolve Kafka {VERSION}: {(done.stdout + done.stderr)[-2000:]}")
+        raise UnavailableError(f"Maven can't resolve Kafka {_VERSION}: {(done.stdout + done.stderr)[-2000:]}")
     return jars
 
 
@@ -202,7 +221,9 @@ class Broker:
             raise RuntimeError(f"the broker's storage can't be formatted: {done.stdout}{done.stderr}")
 
     def _java(self, directory: Path) -> list[str]:
-        return [*_JAVA, f"-Dlog4j2.configurationFile={directory / _LOG_SETTINGS}", "-cp", f"{self._jars}/*"]
+        log = directory / _LOG_SETTINGS
+        logging = [f"-Dlog4j2.configurationFile={log}", f"-Dlog4j.configuration={log.as_uri()}"]
+        return [*_JAVA, *logging, "-cp", f"{self._jars}/*"]
 
     def _await_answer(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -240,4 +261,4 @@ def _write_settings(directory: Path, port: int, controller: int, extra: dict[str
     text = _PROPERTIES.format(port=port, controller=controller, storage=directory / _STORAGE)
     text += "".join(f"{name}={value}\n" for name, value in extra.items()).format(port=port, controller=controller)
     (directory / _SETTINGS).write_text(text, encoding="utf-8")
-    (directory / _LOG_SETTINGS).write_text(_LOGGING, encoding="utf-8")
+    (directory / _LOG_SETTINGS).write_text(_LOGGING_OF_KAFKA_3 if IS_KAFKA_3 else _LOGGING, encoding="utf-8")

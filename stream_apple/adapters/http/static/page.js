@@ -60,7 +60,7 @@ async function askStatus() {
 
 function remember(found) {
   for (const [partition, points] of Object.entries(found.history)) {
-    const known = histories.get(partition) ?? [];
+    const known = (histories.get(partition) ?? []).filter(([at]) => at <= found.at_ms); // its clock may be set back
     const last = known.at(-1)?.[0] ?? 0;
     known.push(...points.filter(([at]) => at > last));
     histories.set(partition, known.length > POINTS ? known.filter((_, index) => index % 2 === 0 || index > known.length - 60) : known);

@@ -128,7 +128,7 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
             f"{fault.property}: expected {fault.expected}, found {fault.found}"
             for fault in needs.compare(name, topic, requirements, count)
         ]
-        faults += _availability(topic, written=name not in only_read)
+        faults += needs.unavailable(topic, written=name not in only_read)
         faults += needs.missing_permissions(topics, name, topic.operations, joining)
         for fault in faults:
             yield Finding("fault", subject, fault)
@@ -178,14 +178,6 @@ def _batches(config: Config, outputs: list[Existing]) -> Iterator[Finding]:
         yield Finding(
             "fault", "kafka.batch.size", f"expected at most {most} (the least max.message.bytes), found {batch}"
         )
-
-
-def _availability(topic: Existing, *, written: bool) -> list[str]:
-    # If more in-sync replicas are required than there are, every write is always refused.
-    in_sync = int(topic.settings.get("min.insync.replicas", "1"))
-    if not written or in_sync <= topic.replicas:
-        return []
-    return [f"min.insync.replicas: expected at most {topic.replicas} (the replicas there are), found {in_sync}"]
 
 
 def _clock(subject: str, topic: Existing, who: str) -> Finding:

@@ -182,12 +182,16 @@ def _order(one: NDArray[np.uint64], size: int, other: NDArray[np.uint64], other_
 
 
 @routine
-def _digits(source: Bytes, at: int, stop: int, power: int, number: NDArray[np.uint64]) -> tuple[int, int, bool]:
-    """Write the digits in source[at:stop] to `number`, as an integer.
+def exact_float(
+    source: Bytes, at: int, stop: int, power: int, below: np.uint64, scratch: NDArray[np.uint64]
+) -> np.uint64:
+    """Return the bits of the float nearest to a number: either `below`, or those of the next larger float.
 
-    Returns how many digits of 32 bits it has, the power of ten that it is multiplied with, and whether there is more:
-    digits that are not 0 behind the first _TELLING_DIGITS.
+    The number is what the digits, and perhaps a point, in source[at:stop] spell, times 10**power; it is not 0.
+
+    scratch  uint64[EXACT]
     """
+    number, middle = scratch[0], scratch[1]
     size = digits = chunk = 0
     scale = 1
     more = fraction = False
@@ -208,21 +212,8 @@ def _digits(source: Bytes, at: int, stop: int, power: int, number: NDArray[np.ui
         if scale == _CHUNK:
             size = _times(number, size, scale, chunk)
             chunk, scale = 0, 1
-    return _times(number, size, scale, chunk), power, more
+    size = _times(number, size, scale, chunk)
 
-
-@routine
-def exact_float(
-    source: Bytes, at: int, stop: int, power: int, below: np.uint64, scratch: NDArray[np.uint64]
-) -> np.uint64:
-    """Return the bits of the float nearest to a number: either `below`, or those of the next larger float.
-
-    The number is what the digits, and perhaps a point, in source[at:stop] spell, times 10**power; it is not 0.
-
-    scratch  uint64[EXACT]
-    """
-    number, middle = scratch[0], scratch[1]
-    size, power, more = _digits(source, at, stop, power, number)
     significand = below & _FRACTION
     exponent: Any = np.int64(below >> np.uint64(52))
     if exponent > 0:
@@ -245,18 +236,6 @@ def exact_float(
     order = _order(number, size, middle, middle_size)
     above = order > 0 or (order == 0 and (more or significand & _ONE != ZERO))
     return below + (_ONE if above else ZERO)
-
-
-@routine
-def _exponent(source: Bytes, at: int, end: int) -> tuple[int, int, int]:
-    """Read the exponent behind the letter; return where it ends or the fault is, the exponent, and the fault."""
-    down = at < end and byte(source, at) == MINUS
-    at += down or (at < end and byte(source, at) == PLUS)
-    start, exponent = at, 0
-    while at < end and ZERO_DIGIT <= byte(source, at) <= NINE:
-        exponent = min(exponent * 10 + byte(source, at) - ZERO_DIGIT, _HUGE)
-        at += 1
-    return at, -exponent if down else exponent, OK if at > start else Reason.MALFORMED
 
 
 @routine
@@ -302,9 +281,17 @@ def number_text(
     exponent = 0
     if at < end and byte(source, at) in (SMALL_E, CAPITAL_E):
         whole = False
-        at, exponent, fault = _exponent(source, at + 1, end)
-        if fault != OK:
-            return at, to, fault
+        at += 1
+        down = at < end and byte(source, at) == MINUS
+        at += down or (at < end and byte(source, at) == PLUS)
+        start = at
+        while at < end and ZERO_DIGIT <= byte(source, at) <= NINE:
+            exponent = min(exponent * 10 + byte(source, at) - ZERO_DIGIT, _HUGE)
+            at += 1
+        if at == start:
+            return at, to, Reason.MALFORMED
+        if down:
+            exponent = -exponent
         power += exponent
     if whole:
         if power == 1 and (significand < _LARGEST_START or (significand == _LARGEST_START and last <= _LARGEST_LAST)):

@@ -66,26 +66,6 @@ def _key(source: Bytes, at: int, end: int, out: Bytes, to: int) -> tuple[int, in
 
 
 @routine
-def _scalar(source: Bytes, at: int, end: int, out: Bytes, to: int, scratch: NDArray[np.uint64]) -> tuple[int, int, int]:
-    """Transcode the string, number, true, false or null at `at`; scratch as of `exact_float`.
-
-    Returns where it ends or the fault is, where its msgpack ends, and the fault.
-    """
-    sign = byte(source, at) if at < end else 0
-    if sign == QUOTE:
-        return string_at(source, at, end, out, to)
-    if begins_number(sign):
-        return number_text(source, at, end, out, to, scratch)
-    if spells(source, at, end, TRUE):
-        return at + 4, put(out, to, mp.TAG_TRUE, ZERO, 0), OK
-    if spells(source, at, end, FALSE):
-        return at + 5, put(out, to, mp.TAG_FALSE, ZERO, 0), OK
-    if spells(source, at, end, NULL):
-        return at + 4, put(out, to, mp.TAG_NIL, ZERO, 0), OK
-    return at, to, Reason.MALFORMED
-
-
-@routine
 def _value(
     source: Bytes,
     first: int,
@@ -122,12 +102,22 @@ def _value(
             to = put(out, to, _TAG_MAP32, np.uint64(0xFFFFFF), _HEADER - 1)
             at = after_space(source, at + 1, end)
             ended = at < end and byte(source, at) == CLOSE_OBJECT
+        elif sign == QUOTE:
+            at, to, fault = string_at(source, at, end, out, to)
+        elif begins_number(sign):
+            at, to, fault = number_text(source, at, end, out, to, scratch)
+        elif spells(source, at, end, TRUE):
+            at, to = at + 4, put(out, to, mp.TAG_TRUE, ZERO, 0)
+        elif spells(source, at, end, FALSE):
+            at, to = at + 5, put(out, to, mp.TAG_FALSE, ZERO, 0)
+        elif spells(source, at, end, NULL):
+            at, to = at + 4, put(out, to, mp.TAG_NIL, ZERO, 0)
         elif sign in (OPEN_OBJECT, OPEN_ARRAY):
             # The parser refuses any object or array here, so an empty one will do.
             to = put(out, to, mp.TAG_FIXMAP if sign == OPEN_OBJECT else _EMPTY_ARRAY, ZERO, 0)
             at, fault = after_value(source, at, end, depth, opened[0])
         else:
-            at, to, fault = _scalar(source, at, end, out, to, scratch)
+            fault = Reason.MALFORMED
         if fault != OK:
             return at, to, fault, seen
         # After a value: close objects, and skip members, until there is a key whose value the parser reads.

@@ -40,10 +40,11 @@ class Member(NamedTuple):
 
 
 class MemoryReader:
-    """`ports.Reader` on one partition's log."""
+    """`ports.Reader` on one partition's log; `owner` is the transactional id of who reads."""
 
-    def __init__(self, cluster: MemoryCluster, log: PartitionLog, offset: int) -> None:
+    def __init__(self, cluster: MemoryCluster, owner: str, log: PartitionLog, offset: int) -> None:
         self._cluster = cluster
+        self._owner = owner
         self._log = log
         self._position = offset
         self._in_vain = 0
@@ -67,7 +68,8 @@ class MemoryReader:
         if not records:
             self._cluster.transactions.settle()
         if self._in_vain > _LONG:
-            for number in self._log.undecided:
+            own = self._cluster.transactions.open_ids().get(self._owner)  # which it ends by itself
+            for number in self._log.undecided - {own}:
                 self._cluster.transactions.time_out(number)
         return records
 
@@ -90,12 +92,13 @@ class UndecidedReader(MemoryReader):
 class UndecidedReaders:
     """`ports.ReaderSource` of such readers."""
 
-    def __init__(self, cluster: MemoryCluster) -> None:
+    def __init__(self, cluster: MemoryCluster, owner: str) -> None:
         self._cluster = cluster
+        self._owner = owner
 
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """Of any topic."""
-        return UndecidedReader(self._cluster, self._cluster.log(topic, partition), offset)
+        return UndecidedReader(self._cluster, self._owner, self._cluster.log(topic, partition), offset)
 
 
 class MemoryBroker:
@@ -190,12 +193,12 @@ class MemoryBroker:
 
     def reader(self, topic: str, partition: int, offset: int) -> Reader:
         """Of any topic."""
-        return MemoryReader(self._cluster, self._cluster.log(topic, partition), offset)
+        return MemoryReader(self._cluster, self.who.transactional_id, self._cluster.log(topic, partition), offset)
 
     @property
     def undecided(self) -> ReaderSource:
         """They read the cluster's logs as they are."""
-        return UndecidedReaders(self._cluster)
+        return UndecidedReaders(self._cluster, self.who.transactional_id)
 
     def backlog(self, partition: int) -> int:
         """Counted exactly."""

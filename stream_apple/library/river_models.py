@@ -171,6 +171,10 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         yield {}
         yield {"classes": 7}
 
+    @property
+    def _multiclass(self) -> bool:  # River asks
+        return self._softmax
+
     def learn_one(self, x: Mapping[Any, Any], y: Hashable, w: float = 1.0, time: Time | None = None) -> None:
         """Learn one example of importance `w`, at this time where epochs are spans of time.
 

@@ -4,7 +4,7 @@ It reads what any reader of the topics sees (read_committed).
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import starmap
@@ -48,7 +48,7 @@ def compare_groups(
             decoder = settings_of(champion).decoder()
             sources.append(_source(opened, champion, examples, partial(weights_in, decoder=decoder)))
         reports = GroupComparison(sources, request).run(stopping)
-        yield from _watched(reports, (champion, challenger, champion), sources) if request.follow else reports
+        yield from _watched(reports, champion, challenger, sources) if request.follow else reports
 
 
 def check_comparable(champion: Config, challenger: Config) -> None:
@@ -68,7 +68,7 @@ def check_comparable(champion: Config, challenger: Config) -> None:
 
 
 def _watched(
-    reports: Iterable[ComparisonReport], configs: Sequence[Config], sources: Sequence[SideSource]
+    reports: Iterable[ComparisonReport], champion: Config, challenger: Config, sources: Sequence[SideSource]
 ) -> Iterator[ComparisonReport]:
     """Yield the reports; ConfigurationError once a topic has not the partitions that are read."""
     due, before = time.monotonic() + LOOK_S, ""
@@ -76,7 +76,8 @@ def _watched(
         yield told
         if time.monotonic() >= due:
             with suppress(BrokerError):  # an outage; the readers go on trying
-                changed = "".join(starmap(_change, zip(configs, sources, strict=False)))
+                first, second = (Cluster(config.kafka).topics for config in (champion, challenger))
+                changed = "".join(starmap(_change, zip((first, second, first), sources, strict=False)))
                 # A broker that has just come back may know no topics: it is asked twice.
                 if changed and changed == before:
                     raise ConfigurationError(changed)
@@ -84,9 +85,9 @@ def _watched(
             due = time.monotonic() + LOOK_S
 
 
-def _change(config: Config, source: SideSource) -> str:
-    """Return what has changed of a topic; "" if nothing has."""
-    found = Cluster(config.kafka).topics.get(source.topic, 0)
+def _change(topics: Mapping[str, int], source: SideSource) -> str:
+    """Return what has changed of a topic, of these with their numbers of partitions; "" if nothing has."""
+    found = topics.get(source.topic, 0)
     if found == len(source.ranges):
         return ""
     return (

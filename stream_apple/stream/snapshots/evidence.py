@@ -94,15 +94,12 @@ def _last_answer(
         length = max(10 * length, TAIL)
         start = max(low, high - length)
         with closing(LogScan(broker, topic, number, range(start, high), now=now)) as scan:
-            while not scan.done:
-                try:
-                    last = max([last, *map(answered, scan.read())])
-                except GapError:
-                    # Retention has removed the start of the tail meanwhile: begin again with what is left.
-                    low, high = broker.log_range(topic, number)
-                    length = 0
-                    break
-                yield
+            try:
+                last = yield from _highest(scan, answered)
+            except GapError:
+                # Retention has removed the start of the tail meanwhile: begin again with what is left.
+                low, high = broker.log_range(topic, number)
+                length = 0
             end = max(end, scan.log_end)
     if end > high:
         late = yield from _last_undecided(broker, topic, number, range(high, end), answered, committed, now)
@@ -124,17 +121,13 @@ def _last_undecided(
     A lone broker that dies, or loses a disk, may never decide that, and what this worker commits there next would be
     committed with them. So it goes on if they answer records before `committed`, and otherwise raises BrokerError.
     """
-    last, give_up_at = -1, now() + PATIENCE_S
+    give_up_at = now() + PATIENCE_S
     with closing(LogScan(broker, topic, number, undecided, patience_s=2 * PATIENCE_S, now=now)) as scan:
-        while not scan.done and now() < give_up_at:
-            last = max([last, *map(answered, scan.read())])
-            yield
+        last = yield from _highest(scan, answered, lambda: now() < give_up_at)
         if scan.done:
             return last
     with closing(LogScan(broker.undecided, topic, number, undecided, now=now)) as scan:
-        while not scan.done:
-            last = max([last, *map(answered, scan.read())])
-            yield
+        last = yield from _highest(scan, answered)
     if last >= committed:
         raise BrokerError(
             f"expected a decision on the messages of {topic}-{number} from offset {undecided.start} on within "
@@ -142,6 +135,17 @@ def _last_undecided(
             f"group's offset is {committed}: readers would see that answer, and another one. The brokers have lost "
             f"track of the transaction: end it with `kafka-transactions.sh abort`"
         )
+    return last
+
+
+def _highest(
+    scan: LogScan, answered: Answered, going_on: Callable[[], bool] = lambda: True
+) -> Generator[None, None, int]:
+    """Return the highest offset that a message of the scan answers, -1 if none does; yield after each portion."""
+    last = -1
+    while not scan.done and going_on():
+        last = max([last, *map(answered, scan.read())])
+        yield
     return last
 
 

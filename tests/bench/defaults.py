@@ -41,7 +41,8 @@ DAYS = 6  # of the clicks
 LIMITS = Limits(65_535, 1 << 30, 1e6, -1e12, 1e12, binary=False)
 FIRST = {
     "discretise": "none", "early_growth": 0, "label_units": 0, "drift": "ignore", "max_degree": 250,
-    "budget_per_feature": 0.0, "votes": "all", "shrinkage": 0.0, "learning_rate": 0.5,
+    "budget_per_feature": 0.0, "votes": "all", "shrinkage": 0.0, "stack_loss": "plain",
+    "learning_rate": 0.5,
 }  # fmt: skip
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "first defaults": FIRST,
@@ -53,6 +54,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "drift ignored": {"drift": "ignore"},
     "any degree": {"max_degree": 250},
     "no shrinkage": {"shrinkage": 0.0},
+    "plain loss of the stack": {"stack_loss": "plain"},
     "one budget": {"product_budget": 500},
     "classes at the usual rate": {"learning_rate": 0.5},
 }
@@ -203,8 +205,8 @@ def measured(given: Set, chosen: Mapping[str, Any]) -> Measured:
 
 _NOT_FOR: Mapping[Loss, frozenset[str]] = {
     "squared": frozenset(),
-    "logistic": frozenset({"label_units"}),
-    "softmax": frozenset({"label_units", "drift", "shrinkage"}),
+    "logistic": frozenset({"label_units", "stack_loss"}),
+    "softmax": frozenset({"label_units", "drift", "shrinkage", "stack_loss"}),
 }
 
 

@@ -13,6 +13,7 @@ _BY_ITSELF = (
     "budget_per_feature",
     "votes",
     "shrinkage",
+    "stack_loss",
 )
 
 

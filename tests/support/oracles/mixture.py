@@ -2,7 +2,7 @@
 
 Shares: exponential weights on linear, average and stack, with a fixed share. The published score: for the logistic
 loss the log-odds of the mean probability; for the squared loss the substitution of Vovk's aggregating algorithm. The
-stack: Newton steps with a forgetting matrix and a constant ridge.
+stack: Newton steps with a forgetting matrix and a constant ridge; if asked for, by the loss of the clipped score.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ OFFERED = [0, 2]  # linear and average, before the stack
 class MixtureOracle:
     """Score, then learn; `shares`, `stack` and `matrix` as they are after each example."""
 
-    def __init__(self, *, logistic: bool) -> None:
-        self.logistic = logistic
+    def __init__(self, *, logistic: bool, clipped: bool = False) -> None:
+        self.logistic, self.forgiving = logistic, clipped
         self.shares, self.stack, self.matrix = FIRST.copy(), np.eye(6)[0], np.zeros((6, 6))
         self.heaviest = 0.0
 
@@ -27,7 +27,7 @@ class MixtureOracle:
 
     def score(self, raw: Vector, low: float, high: float) -> float:
         """What is published."""
-        self.clipped = np.clip(raw, low, high)
+        self.clipped, self.ends = np.clip(raw, low, high), (low, high)
         self.stacked = float(self.stack @ self.clipped)
         self.offers = np.append(self.clipped[OFFERED], np.clip(self.stacked, low, high))
         if self.logistic:
@@ -55,6 +55,8 @@ class MixtureOracle:
         if self.logistic:
             miss = 1 / (1 + np.exp(np.clip(self.stacked, -50, 50) * label))
             slope, curvature = label * miss, max(miss**2, miss * (1 - miss))
+        elif self.forgiving and label in self.ends and np.clip(self.stacked, *self.ends) == label:
+            slope, curvature = 0.0, 0.0
         self.matrix = self.matrix * 0.9998 + importance * curvature * np.outer(self.clipped, self.clipped)
         step = np.linalg.solve(self.matrix + 0.5 * unit * np.eye(6), self.clipped * importance * slope)
         self.stack = self.stack + step

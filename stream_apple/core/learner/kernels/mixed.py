@@ -110,7 +110,7 @@ def process_mixed(
                 take_early(model.mixture, mixing, rule.loss, early[row])
                 constant, delay = np.float64(early[row, EARLY_CONSTANT]), (since - 1) / early[row, EARLY_STRIDE]
         if sampled:
-            learn_mixture(model.mixture, mixing, constant, rule.loss, target, high - low, delay)
+            learn_mixture(model.mixture, mixing, constant, rule.loss, target, (low, high), delay, rule.clipped_stack)
         count_label(model.mixture, rule.loss, target)
         if decay is not None:
             settle_if_small(model.table, decay, rule.decay)

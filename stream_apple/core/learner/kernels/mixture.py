@@ -12,8 +12,11 @@ those of base features share the linear predictor's, so that a further predictor
                  `shrinkage = 0`, as in the first version, FAST_LINEAR in its place, at FAST_LINEAR_RATE times the rate
 
 They are mixed in two steps. The *stack* is a linear predictor on their six scores, learned by Newton's method with
-forgetting (for the squared loss: recursive least squares, with a ridge that is not forgotten). As a rule it beats the
-best of them, but nothing bounds its loss. So the published score is a mixture of linear, average and stack, by the
+forgetting (for the squared loss: recursive least squares, with a ridge that is not forgotten). With `stack_loss =
+"clipped"` it learns from the loss of its clipped score: a score beyond the largest label is no error if the label is
+the largest, and so at the other end. Where labels are one of two, it would otherwise have to keep its scores near both
+of them, and would be less sure than it could. As a rule the stack beats the best predictor, but nothing bounds its
+loss. So the published score is a mixture of linear, average and stack, by the
 aggregating algorithm (Vovk 1990; with a fixed share for each, Herbster, Warmuth 1998). If the first shares are p, the
 mixture's loss exceeds linear's by at most log(1 / p[linear]) for the logistic loss; for the squared loss by half of
 that, times the squared range of the labels. SHARE adds a little to this bound with each example, and DEALT with each
@@ -227,14 +230,18 @@ def temper(mixture: Mixture, ratio: float) -> None:
 
 @part
 def learn_mixture(
-    mixture: Mixture, mixing: Numbers64, constant: float, loss: int, target: Target, spread: float, delay: float
-) -> None:
+    mixture: Mixture, mixing: Numbers64, constant: float, loss: int, target: Target, bounds: tuple[float, float],
+    delay: float, clipped: bool,
+) -> None:  # fmt: skip
     """Update shares and stack from an example whose scores `blend` or `take_early` has left in `mixing`.
 
     constant  the score of the constant at the time of the other scores
-    spread    high - low
+    bounds    the lowest and the highest score
     delay     how many examples that the mixture learns from were learned since then
+    clipped   whether the stack learns from the loss of its clipped score (squared loss)
     """
+    low, high = bounds
+    spread = high - low
     if loss == SQUARED and spread <= LEAST_SPREAD:
         return
     unit = unit_of(loss, spread)
@@ -250,6 +257,8 @@ def learn_mixture(
     if loss == LOGISTIC:
         stacked = clip_score(stacked, -LOG_ODDS_BOUND, LOG_ODDS_BOUND)
     slope, curvature = descent_of(loss, stacked, target.label)
+    if clipped and (stacked >= high == target.label or stacked <= low == target.label):
+        slope, curvature = 0.0, 0.0
     _step(mixture, mixing, target.importance * slope, target.importance * curvature, RIDGE * unit)
 
 

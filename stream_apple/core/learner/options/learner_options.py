@@ -26,8 +26,8 @@ _COUNT_BYTES = 64  # of a value and a class, while a feature is cut by the entro
 _PENDING_BYTES = 600  # of an example that waits for its label
 
 _FILLED = (
-    "combine", "parents", "product_budget", "budget_per_feature", "max_degree", "votes", "shrinkage", "early_growth",
-    "label_units", "drift", "discretise", "centre", "bins", "reservoir",
+    "combine", "parents", "product_budget", "budget_per_feature", "max_degree", "votes", "shrinkage", "stack_loss",
+    "early_growth", "label_units", "drift", "discretise", "centre", "bins", "reservoir",
 )  # fmt: skip
 _PLAIN = {name: FIRST[name] for name in _FILLED}
 """The defaults without a mixture: the learner of the paper, and of the first version."""
@@ -79,7 +79,7 @@ class Options(DeclaredOptions):
                 if self.l1 == self.l2 == 0.0:
                     defaults |= {"shrinkage": _SHRINKAGE}
             if self.loss == "squared":
-                defaults |= {"label_units": 10}
+                defaults |= {"label_units": 10, "stack_loss": "clipped"}
             if self.product_budget is not None:  # a budget that was asked for holds as it is
                 defaults |= {"budget_per_feature": 0.0}
         discretise = self.discretise or defaults["discretise"]

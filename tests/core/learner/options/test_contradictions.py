@@ -29,6 +29,7 @@ TRIED: dict[str, tuple[object, ...]] = {
     "max_degree": (4, 250),
     "votes": ("all", "sampled"),
     "shrinkage": (0.0, 0.001),
+    "stack_loss": ("plain", "clipped"),
     "early_growth": (0, 60),
     "label_units": (0, 10),
     "centre": (0, 5),

@@ -161,6 +161,7 @@ def test_what_the_first_version_did_is_in_no_name() -> None:
         "max_degree",
         "votes",
         "shrinkage",
+        "stack_loss",
         "early_growth",
         "label_units",
         "drift",

@@ -57,10 +57,14 @@ def listed(listing: Path) -> list[float]:
 
 
 def drawn(count: int) -> tuple[list[list[str]], list[int]]:
-    """Names and label of `count` examples: the exclusive or of two features, among others that say nothing."""
-    bits = np.random.default_rng(4).integers(0, 2, (count, 6)).tolist()
+    """Names and label of `count` examples: the exclusive or of two features, among others that say nothing.
+
+    A tenth of the labels are turned over, so that no score becomes exactly -1 or 1, however the model has grown.
+    """
+    rng = np.random.default_rng(4)
+    bits, wrong = rng.integers(0, 2, (count, 6)).tolist(), (rng.random(count) < 0.1).tolist()
     names = [["aA"[a], "bB"[b], *(f"n{i}" for i, bit in enumerate(rest) if bit)] for a, b, *rest in bits]
-    return names, [2 * (a ^ b) - 1 for a, b, *_ in bits]
+    return names, [2 * (a ^ b ^ turned) - 1 for (a, b, *_), turned in zip(bits, wrong, strict=True)]
 
 
 def write_text(path: Path, count: int) -> Path:

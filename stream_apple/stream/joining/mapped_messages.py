@@ -21,6 +21,7 @@ from stream_apple.stream.joining.own_messages import (
     OutcomeEntry,
     Unusable,
     covers_of,
+    origin_of_heartbeat,
     read_impressions,
     read_outcomes,
 )
@@ -39,6 +40,7 @@ class JoinInput:
     def __init__(self, rule: JoinRule, schemas: Schemas | None = None) -> None:
         self.schemas = schemas
         self._max_bytes = rule.max_bytes
+        self._impressions = rule.impressions
         shape = rule.impression_shape
         self._records = None if shape is None else OuterRecords(shape, schemas)
         self._outcomes = None if rule.outcome_shape is None else RecordMapper(rule.outcome_shape)
@@ -52,8 +54,18 @@ class JoinInput:
     def outcomes(self, records: Sequence[Record]) -> Sequence[Entry]:
         """Return the outcomes and heartbeats, or the faults, of these records, in their order."""
         if self._outcomes is None:
-            return read_outcomes(records, self._max_bytes)
-        return [_read(self._outcome, record) for record in records]
+            found = read_outcomes(records, self._max_bytes)
+        else:
+            found = [_read(self._outcome, record) for record in records]
+        return [self._ours(entry, record) for entry, record in zip(found, records, strict=True)]
+
+    def _ours(self, entry: Entry, record: Record) -> Entry:
+        """Return the entry; of a heartbeat that covers other impressions, an Unusable that is nobody's fault."""
+        if isinstance(entry, HeartbeatEntry):
+            origin = origin_of_heartbeat(record)
+            if origin is not None and origin.impressions != self._impressions:
+                return Unusable(entry.offset, record, Reason.OK, 0)
+        return entry
 
     def _impression(self, record: Record, value: bytes) -> Impression:
         assert self._records is not None

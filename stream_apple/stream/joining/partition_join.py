@@ -275,7 +275,8 @@ class PartitionJoin:
         restoring = self.restoring
         self._next_outcome = entry.offset + 1
         if isinstance(entry, Unusable):
-            made.refused.append(Refused(self._rule.outcomes, *entry[1:]))
+            if entry.reason is not Reason.OK:
+                made.refused.append(Refused(self._rule.outcomes, *entry[1:]))
             return
         now = self.window.clock.now
         if self._complete_from and now < 0:

@@ -71,7 +71,7 @@ def found_starting_point(
     if committed is None:
         whole = logs.outcomes.low == 0
         return StartingPoint(_without_outcomes(logs.impressions.low, logs.outcomes.low, 0 if whole else NOT_KNOWN))
-    position, fingerprint = read_position(committed, rule.outcomes, place)
+    position, fingerprint = read_position(committed, rule, place)
     gap = gone = None
     low, high = logs.impressions
     if position.impressions < position.seen and position.early != rule.early_fingerprint:

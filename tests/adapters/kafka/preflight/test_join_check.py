@@ -60,7 +60,7 @@ class Left:
         """As a joiner does."""
         rule = JoinRule.of(config or self.config)
         position = JoinPosition(impressions, outcomes, outcomes, OutcomeClock())
-        self.commit_text(impressions, position.to_committed(rule.outcomes, rule.fingerprint).metadata)
+        self.commit_text(impressions, position.to_committed(rule, rule.fingerprint).metadata)
 
     def commit_text(self, offset: int, metadata: str) -> None:
         """The offset and any text."""

@@ -33,7 +33,7 @@ from stream_apple.stream.joining.early import EarlyImpressions, Waiting
 from stream_apple.stream.joining.outcome_window import NOBODY, UNKNOWN, OutcomeWindow, WindowEntry
 from stream_apple.stream.joining.own_messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
-from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.joining.rule import MOST_AHEAD_MS, JoinRule
 from stream_apple.stream.log.ports import Record
 
 _ALL = 1 << 63
@@ -236,6 +236,8 @@ class PartitionJoin:
             return False
         if known_from and (from_ms < known_from or known_from == NOT_KNOWN):
             return False  # earlier outcomes of its window may be gone
+        if impression.time_ms > time_ms + MOST_AHEAD_MS:
+            return False  # it is refused when its turn comes
         assert self._early is not None
         self._early.sent(waiting, outcome.offset)
         self._label(impression, (outcome,), made)
@@ -307,6 +309,12 @@ class PartitionJoin:
             or (known_from and (from_ms < known_from or known_from == NOT_KNOWN))
         ):
             self._refuse_impression(impression.record, Reason.LATE, made)
+            return
+        if impression.time_ms > time_ms + MOST_AHEAD_MS:
+            fault = (
+                f"expected a time at most 6 days after {time_ms}, when it was in the log, found {impression.time_ms}"
+            )
+            self._refuse_impression(impression.record, Reason.BAD_TIMESTAMP, made, fault=fault)
             return
         if outer.id in self.window.by_id:
             found = [each for each in self.window.of(outer.id) if from_ms <= each.time_ms <= to_ms]

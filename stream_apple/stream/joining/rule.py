@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from stream_apple.config import Config
+from stream_apple.config.duration import DAY
 from stream_apple.core.input.input_mapping import InputMapping
 
 Several: TypeAlias = Literal["first", "last", "sum", "max"]
 
 FORMAT = 1
 """Must change whenever the same settings and logs give other examples."""
+
+
+MOST_AHEAD_MS = 6 * DAY
+"""How far an impression's timestamp may be ahead of the heartbeat that finds it in the log. Its example has the same
+timestamp, which the examples topic refuses from a week on (`adapters/kafka/topics.py`); clocks differ."""
 
 
 class JoinRule(NamedTuple):

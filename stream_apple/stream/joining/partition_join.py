@@ -7,6 +7,8 @@ The two logs are merged into one sequence. The next impression and the next outc
     an impression is due at its time + wait + tolerance
     the next outcome comes first if the clock after it is not past the time at which the next impression is due; a
     heartbeat comes before all impressions that it does not cover, as they came after it
+    an outcome whose own time is before that of all impressions that are due comes first: either it is late, or the
+    clock is ahead, and would draw on impressions that are not in the log yet
 
 When an impression's turn comes, it gets the outcomes of its id that are in memory, whose times are between its own time
 less the tolerance and its own time plus the wait. An impression is late if its turn comes when the clock is past its
@@ -181,6 +183,8 @@ class PartitionJoin:
             entry = outcomes[0] if outcomes else None
             clock = None if entry is None or isinstance(entry, Unusable) else self.window.clock_behind(entry)
             covers = entry.covers if isinstance(entry, HeartbeatEntry) else _ALL
+            if isinstance(entry, OutcomeEntry) and clock is not None and entry.time_ms < self._due_before(clock.now):
+                covers = 0
             left = self._join_due(0 if clock is None else clock.now, covers, left, made)
             first = self._impressions[0] if self._impressions else None
             if not left or entry is None or not isinstance(first, Impression):
@@ -249,7 +253,7 @@ class PartitionJoin:
         Return `most` less the number of joined impressions.
         """
         impressions, heartbeats = self._impressions, self.window.heartbeats
-        due_before = now - self._rule.wait_ms - self._rule.tolerance_ms
+        due_before = self._due_before(now)
         while most and impressions:
             first = impressions[0]
             if isinstance(first, Impression):
@@ -266,6 +270,9 @@ class PartitionJoin:
             impressions.popleft()
             most -= 1
         return most
+
+    def _due_before(self, now: int) -> int:
+        return now - self._rule.wait_ms - self._rule.tolerance_ms
 
     def _time_of(self, impression: Impression) -> int:
         for heartbeat in self.window.heartbeats:

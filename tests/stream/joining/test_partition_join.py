@@ -175,6 +175,14 @@ class TestOneByOne:
         _, step = joined_at_once([impression(0, 0, "b"), impression(1, 30)], logs)
         assert labels_of(step) == [-1, 1]
 
+    def test_a_clock_that_was_ahead_is_put_back_behind_outcomes(self) -> None:
+        """Impressions of later are not drawn to the front of outcomes that show that the clock is wrong."""
+        said = [outcome(2, 0.2, name="c"), heartbeat(3, 0.5, 1), outcome(4, 31), heartbeat(5, 96, 2)]
+        _, step = joined_at_once(
+            [impression(0, 0, "b"), impression(1, 30)], [heartbeat(0, 0, 0), heartbeat(1, 9_000, 1), *said]
+        )
+        assert labels_of(step) == [-1, 1]
+
     def test_outcomes_alone_move_the_clock_by_a_majority(self) -> None:
         """One that is years ahead does not, nor do 99; a hundred do."""
         wild = [outcome(number + 1, 9_000_000, name=number) for number in range(100)]
@@ -270,9 +278,10 @@ class TestOneByOne:
         position = JoinPosition(0, 1, 1, OutcomeClock(START + 200 * SECOND))
         _, step = joined_at_once(shown, logs[1:], position=position)
         assert [(each.topic, each.reason, each.record.offset()) for each in step.refused] == [
-            ("impressions", Reason.LATE, 0)
+            ("outcomes", Reason.LATE, 1),
+            ("impressions", Reason.LATE, 0),
         ]
-        assert labels_of(step) == [-1]
+        assert labels_of(step) == [1]
 
     def test_where_outcomes_are_gone(self) -> None:
         """Nobody knows the label of what may need them; by the first time that is there, the others are told."""

@@ -141,7 +141,8 @@ def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequ
                 if after[1] >= 100:
                     after = (after[2], 0, -1)
             covers = content_of(entry.value()).get("heartbeat", impression.offset() + 1)
-            if after[0] > time + rule.wait + rule.tolerance and covers > impression.offset():
+            is_old = not _is_heartbeat(entry) and at < after[0] - rule.wait - rule.tolerance
+            if after[0] > time + rule.wait + rule.tolerance and covers > impression.offset() and not is_old:
                 break
             taken += 1
             if not _is_heartbeat(entry) and at < now - hold:

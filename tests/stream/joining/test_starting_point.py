@@ -73,3 +73,10 @@ def test_outcomes_that_are_gone(log_events: list[EventDict]) -> None:
     found = starting_point(JOIN, 2, COMMITTED, logs(outcomes=(31, 100)))
     assert found == JoinPosition(50, 31, 31, OutcomeClock(), NOT_KNOWN)
     assert [each["event"] for each in log_events] == ["outcomes_gone"]
+
+
+def test_outcomes_that_were_made_anew(log_events: list[EventDict]) -> None:
+    """What was held is gone, too: a joiner would wait for ever for offsets that the log does not have yet."""
+    found = starting_point(JOIN, 2, COMMITTED, logs(outcomes=(0, 39)))
+    assert found == JoinPosition(50, 0, 0, OutcomeClock(), NOT_KNOWN)
+    assert [(each["event"], each["start"], each["stop"]) for each in log_events] == [("outcomes_gone", 39, 40)]

@@ -205,15 +205,15 @@ class JoinLoop(MemberLoop):
         committed = self._broker.committed(partitions)
         rule = self._rule
         for number in partitions:
-            logs = JoinLogs(
-                self._broker.log_range(rule.impressions, number), self._broker.log_range(rule.outcomes, number)
-            )
+            # In this order: what heartbeats among these outcomes cover is among the impressions.
+            outcomes = self._broker.log_range(rule.outcomes, number)
+            logs = JoinLogs(self._broker.log_range(rule.impressions, number), outcomes)
             position = starting_point(rule, number, committed[number], logs, self._settings.accepted_gaps)
             known = self._kept.get(number)
             if known is not None and known.committed == position:
                 self.owned[number] = self._kept.pop(number)
             else:
-                self.owned[number] = JoinedPartition(self._broker, rule, self._records, number, position)
+                self.owned[number] = JoinedPartition(self._broker, rule, self._records, number, position, logs)
             _log.info("join_assigned", partition=number, offset=position.impressions, outcomes=position.window_from)
         for partition in self._kept.values():
             partition.close()

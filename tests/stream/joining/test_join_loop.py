@@ -127,6 +127,20 @@ def test_impressions_are_deleted_before_they_are_joined(world: World) -> None:
     assert 'worker.accept_gap = ["0@0"]' in str(world.joiner.error)
 
 
+def test_impressions_that_were_made_anew(world: World) -> None:
+    """Heartbeats of before cover offsets that mean other impressions now."""
+    key = heartbeat_key("before", JOIN_RULE.impressions, JOIN_RULE.examples)
+    for number in range(90):
+        beat = Message(key, heartbeat_value(1_000 + number), int((world.clock.now + number) * SECOND))
+        world.cluster.log(JOIN_RULE.outcomes, 0).append(beat)
+    world.clock.now += 90
+    world.send(JOIN_RULE.impressions, "a")
+    world.send(JOIN_RULE.outcomes, "a", 1)
+    world.pass_time(DUE + 5)
+    world.commit()
+    assert (world.examples(), world.refused()) == ([("a", 1)], [])
+
+
 @pytest.mark.parametrize("shape", [None, OWN_MESSAGE])
 def test_an_outcomes_topic_of_several_joins(world: World, shape: InputMapping | None) -> None:
     """Heartbeats of those who join other impressions cover those, whose offsets say nothing of ours."""

@@ -18,7 +18,7 @@ from stream_apple.core.codec.outer_map import warm_up_outer_maps
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.join_metrics import JoinMetrics
 from stream_apple.signals import Signals
-from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings, JoinOutputs
+from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.loop.transaction import CommitSettings
@@ -57,7 +57,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
         loop = JoinLoop(
             kafka,
             rule,
-            JoinOutputs(config.topics.examples, config.join.dead_letters),
+            config.join.dead_letters,
             JoinLoopSettings(
                 worker.fetch_records,
                 CommitSettings(worker.commit_records, worker.commit_interval / 1000),

@@ -3,15 +3,16 @@
 A model's fingerprint is a digest over its settings: it shows that they differ, but not how. The snapshot says which
 options the learner had. For the other settings, combinations are tried until the fingerprint matches: with the default
 in place of the configured value, and for the length of an epoch with the length that the model's clock suggests. Of
-[input], one setting at a time is tried, or none of them at all.
+[input], one setting at a time is tried, or none of them at all; of [output] all there are.
 """
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
-from stream_apple.config import Config, EpochSettings, LearnerSettings, LimitSettings
+from stream_apple.config import Config, EpochSettings, LearnerSettings, LimitSettings, OutputSettings
 from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, format_duration
+from stream_apple.config.section import Section
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.input.input_mapping import OWN_MESSAGE
 from stream_apple.core.learner.options import DECLARED, FIRST
@@ -20,7 +21,7 @@ from stream_apple.stream.snapshots.blocks import unpacked
 from stream_apple.stream.snapshots.codec import StoredManifest
 
 _Settings = dict[str, Any]
-_FEATURES = "max_features_per_example"
+_FEATURES, _PENDING = "max_features_per_example", "pending_labels"
 _FIRST = {name: value for name, value in FIRST.items() if DECLARED[name].default is None}
 """The values of the time before an option existed, of those whose default depends on other options."""
 _INPUT, _REGISTRY = "input", "registry"
@@ -62,18 +63,17 @@ def differing_settings(config: Config, partition: int, stored: Lineage, manifest
         named = {name: value for name, value in manifest.options.items() if name in LearnerSettings.model_fields}
         # An option that the manifest lacks has the value of the time before it existed, not today's default.
         learner = LearnerSettings.model_validate(_FIRST | named)
+        if learner.options().mixed:  # others are named without it if it is the default
+            learner = LearnerSettings.model_validate(_FIRST | {_PENDING: FIRST[_PENDING]} | named)
     except (ValueError, TypeError, LookupError, AttributeError):
         return "the options of its learner can't be told: a newer version of stream_apple has made it"
-    found = [
-        _Difference(f"learner.{name}", getattr(learner, name), getattr(config.learner, name))
-        for name in LearnerSettings.model_fields
-        if getattr(learner, name) != getattr(config.learner, name)
-    ]
+    found = [_Difference(f"learner.{name}", *both) for name, both in _differing(learner, config.learner)]
     if features != config.limits.max_features_per_example:
         found.append(_Difference(f"limits.{_FEATURES}", features, config.limits.max_features_per_example))
-    for others in _others(config, provenance, manifest):
+    for others, output in product(_others(config, provenance, manifest), _outputs(config)):
         settings: _Settings = {_INPUT: {}, **provenance.settings, "learner": learner.identity()}
         settings["limits"] = settings["limits"] | {_FEATURES: features}
+        settings["output"] = output.identity(learner.loss)
         for difference in others:
             section, _, key = difference.name.partition(".")
             if section == _INPUT:
@@ -84,6 +84,7 @@ def differing_settings(config: Config, partition: int, stored: Lineage, manifest
         made = provenance._replace(settings=settings).lineage(partition, stored.start, stored.gaps, stored.skips)
         if made.model == stored.model:
             shown = [each._replace(name=_SHOWN.get(each.name, each.name)) for each in others]
+            shown += [_Difference(f"output.{name}", *both) for name, both in _differing(output, config.output)]
             return ", ".join(map(str, [*found, *shown]))
     rest = (
         "settings of [epochs], [limits], [input], [registry] or [output], or worker.from_model, that its snapshot does "
@@ -115,11 +116,22 @@ def _others(config: Config, provenance: Provenance, manifest: StoredManifest) ->
     choices.append([_Difference(_INPUT, configured, configured), *alone, *whole])
     has, other = ("set", None) if mapped.get(_REGISTRY) else (None, "set")
     choices.append([_Difference(f"{_INPUT}.{_REGISTRY}", has, has), _Difference(f"{_INPUT}.{_REGISTRY}", other, has)])
-    if "output" in provenance.settings:
-        here = provenance.settings["output"]
-        choices.append([_Difference("output", here, here), _Difference("output", None, here)])
     ways = [[each for each in way if each.stored != each.configured] for way in product(*choices)]
     yield from sorted(ways, key=len)
+
+
+def _outputs(config: Config) -> list[OutputSettings]:
+    """Return each section [output] that there may be, those with the fewest differences first."""
+    names = OutputSettings.model_fields
+    values = [get_args(each.annotation) for each in names.values()]
+    every = [OutputSettings.model_validate(dict(zip(names, way, strict=True))) for way in product(*values)]
+    return sorted(every, key=lambda each: len(_differing(each, config.output)))
+
+
+def _differing(stored: Section, configured: Section) -> list[tuple[str, tuple[object, object]]]:
+    """Return name and both values of each setting that differs."""
+    both = {name: (getattr(stored, name), getattr(configured, name)) for name in type(configured).model_fields}
+    return [(name, values) for name, values in both.items() if values[0] != values[1]]
 
 
 def _input_made_with(configured: Mapping[str, Any], difference: _Difference) -> _Settings:

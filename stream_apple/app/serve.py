@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import structlog
 
@@ -40,31 +40,34 @@ _log = structlog.get_logger()
 def serve(config: Config, signals: Signals) -> int:
     """Serve until SIGTERM or SIGINT, then return 0; StreamAppleError if serving can't begin."""
     told = config.serve
-    with closing(listen(told.host, told.port, section="serve")) as listener:
-        logs = KafkaLogs(config, retry=RetryPolicy(_KAFKA_S), ahead_kib=_AHEAD_KIB)
-        with closing(logs), closing(sources_of(config, logs)) as sources:
-            numbers = all_partitions(logs, OutageLog(config.kafka))
-            _check_group(sources.provenance, logs.committed(numbers))
-            settings = settings_of(config)
-            reader = InstanceReader(settings)
-            warm_up(settings, settings.decoder())
-            reader.warm_up()
-            metrics = ServingMetrics()
-            model = settings_digest(sources.provenance)
-            metrics.describe(config.worker.group, config.topics.examples, model, told.follow)
-            replicas = Replicas(sources, numbers, told.follow, told.max_lag / 1000, metrics)
-            metrics.watch(replicas)
-            answering = Answering(replicas, reader, model, partition_of)
-            questions = Questions(told.max_instances, mapped=settings.mapped)
-            bounds = RequestBounds(told.max_body_bytes)
-            application = Application(config.served_as, answering, questions, bounds, metrics)
-            server = ServingServer(application.routes())
-            signals.call(server.stop)
-            spare_the_collector()
-            sys.setswitchinterval(SWITCH_S)
-            with replicas:
-                _log.info("serving", http_port=listener.getsockname()[1], partitions=len(numbers), model=model)
-                server.serve_on(listener)
+    with ExitStack() as stack:
+        listener = stack.enter_context(closing(listen(told.host, told.port, section="serve")))
+        logs = stack.enter_context(closing(KafkaLogs(config, retry=RetryPolicy(_KAFKA_S), ahead_kib=_AHEAD_KIB)))
+        sources = stack.enter_context(closing(sources_of(config, logs)))
+        numbers = all_partitions(logs, OutageLog(config.kafka))
+        _check_group(sources.provenance, logs.committed(numbers))
+        settings = settings_of(config)
+        reader = InstanceReader(settings)
+        warm_up(settings, settings.decoder())
+        reader.warm_up()
+        metrics = ServingMetrics()
+        model = settings_digest(sources.provenance)
+        metrics.describe(config.worker.group, config.topics.examples, model, told.follow)
+        replicas = Replicas(sources, numbers, told.follow, told.max_lag / 1000, metrics)
+        metrics.watch(replicas)
+        answering = Answering(replicas, reader, model, partition_of)
+        questions = Questions(told.max_instances, mapped=settings.mapped)
+        bounds = RequestBounds(told.max_body_bytes)
+        application = Application(config.served_as, answering, questions, bounds, metrics)
+        server = ServingServer(application.routes())
+        signals.call(server.stop)
+        spare_the_collector()
+        sys.setswitchinterval(SWITCH_S)
+        with replicas:
+            _log.info("serving", http_port=listener.getsockname()[1], partitions=len(numbers), model=model)
+            server.serve_on(listener)
+        if replicas.alive:  # a call of its clients waits for a broker, so that none may be closed; the process ends now
+            stack.pop_all()
     _log.info("stopped")
     return 0
 

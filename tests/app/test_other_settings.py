@@ -20,6 +20,7 @@ from stream_apple.stream.snapshots.codec import encode_snapshot
 from stream_apple.stream.snapshots.store import SnapshotStore
 
 Given = dict[str, dict[str, Any]]
+LOGISTIC: Given = {"learner": {"loss": "logistic"}}
 NOT_TOLD = (
     "settings of [epochs], [limits], [input], [registry] or [output], or worker.from_model, that its snapshot does not "
     "tell"
@@ -108,6 +109,25 @@ def told(made: Given, here: Given) -> str:
             {"input": {"ignore": ["x"]}, "registry": {"url": "http://r"}},
             {"input": {"ignore": ["x"]}},
             "registry.url is 'set' in the model and nothing here",
+        ),
+        ({"learner": {"pending_labels": 0}}, {}, "learner.pending_labels is 0 in the model and 2000 here"),
+        (
+            {"learner": {"method": "linear", "pending_labels": 9}},
+            {"learner": {"method": "linear"}},
+            "learner.pending_labels is 9 in the model and 2000 here",
+        ),
+        (
+            {**LOGISTIC, "output": {"format": "json", "probabilities": "classes"}},
+            LOGISTIC,
+            (
+                "output.format is 'json' in the model and 'msgpack' here, "
+                "output.probabilities is 'classes' in the model and 'one' here"
+            ),
+        ),
+        (
+            LOGISTIC,
+            {**LOGISTIC, "output": {"format": "json"}},
+            "output.format is 'msgpack' in the model and 'json' here",
         ),
     ],
 )

@@ -10,6 +10,8 @@ from support.records import FakeRecord
 from stream_apple.monitoring.join_metrics import JoinMetrics
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.mapped_messages import JoinInput
+from stream_apple.stream.joining.starting_point import JoinLogs
+from stream_apple.stream.log.ports import LogRange
 
 
 class TestJoinMetrics:
@@ -25,7 +27,8 @@ class TestJoinMetrics:
         times = (START, START, START + 70 * SECOND)
         cluster.load(JOIN_RULE.outcomes, [FakeRecord(0, at, said[at], times[at]) for at in range(3)])
         broker = MemoryBroker(cluster, Member("group", "joiner", "joiner"), JOIN_RULE.impressions)
-        partition = JoinedPartition(broker, JOIN_RULE, JoinInput(JOIN_RULE), 0, ORIGIN)
+        logs = JoinLogs(LogRange(0, 3), LogRange(0, 3))
+        partition = JoinedPartition(broker, JOIN_RULE, JoinInput(JOIN_RULE), 0, ORIGIN, logs)
         monotonic, due_s = Clock(0.0), (START + 70 * SECOND + RULE.wait + RULE.tolerance) / SECOND
         metrics = JoinMetrics(monotonic, Clock(due_s + 7))
 

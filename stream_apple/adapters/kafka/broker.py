@@ -19,14 +19,13 @@ from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exc
 from stream_apple.adapters.kafka.herald import prepare_to_fence
 from stream_apple.adapters.kafka.log_reader import GroupView, ReaderPool, committed_offsets, log_range
 from stream_apple.adapters.kafka.rebalance import RebalanceListener
-from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
+from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, SLOW_S, RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, LogRange, ReaderSource, Record
 
 _DRAINED_AT_ONCE = 1000  # records that are fetched and thrown away at a time
 _LEAVE_S = 3.0
-_SLOW_S = 5.0  # after so long in one call the brokers count as unreachable
 
 _log = structlog.get_logger()
 
@@ -55,7 +54,7 @@ class KafkaBroker:
         idle_readers: int = 0,
     ) -> None:
         self._input_topic = input_topic
-        self._retry = RetryPolicy()
+        self._retry = RetryPolicy(slow=_log_slow)
         self._view = GroupView(
             reader_properties(properties, identity.group, reader_ahead_kib), input_topic, self._retry
         )
@@ -84,7 +83,7 @@ class KafkaBroker:
     @property
     def reachable(self) -> bool:
         """Whether a broker has answered lately, as far as is known; any thread may ask."""
-        return self._connectivity.reachable and self._retry.waiting_s < _SLOW_S
+        return self._connectivity.reachable and self._retry.waiting_s < SLOW_S
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic has; ConfigurationError if it does not exist, or may not be used."""
@@ -237,6 +236,10 @@ class KafkaBroker:
         except KafkaException:
             return False
         return True
+
+
+def _log_slow(doing: str) -> None:
+    _log.warning("answer_awaited", doing=doing, seconds=SLOW_S)
 
 
 def _log_error(message: Message, error: KafkaError) -> None:

@@ -151,6 +151,11 @@ def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableErro
     # This comes before the test for fatal errors, as the brokers would refuse a new process, too.
     if error.code() in _REFUSED_TIMEOUTS:
         return RefusedTimeoutError(text)
+    if error.code() == KafkaError.INVALID_TIMESTAMP:
+        text += (
+            ": a topic refuses times that are too old or too far ahead; see its message.timestamp.before.max.ms and "
+            "message.timestamp.after.max.ms, which `stream-apple check` looks at, and the clock of this machine"
+        )
     if is_configuration_error(error):
         return ConfigurationError(text)
     if is_fenced(error):

@@ -26,6 +26,8 @@ SHORTENED_DEADLINE_S = 10.0
 FIRST_INTERVAL_S = 0.05
 MAX_INTERVAL_S = 1.0
 """The longest interval; it is shorter than ATTEMPT_TIMEOUT_S, so a call that has timed out is repeated at once."""
+SLOW_S = 5.0
+"""A call that has waited for so long is told of, and the brokers count as unreachable meanwhile."""
 
 _SLEEP_S = 0.1  # how soon a pause ends after its deadline has been shortened
 
@@ -36,6 +38,7 @@ class RetryPolicy:
     """Attempts with exponential backoff until a deadline, which a signal handler can shorten for all calls.
 
     deadline_s  of each series of attempts
+    slow        is told what a call does that has waited for SLOW_S, once until a call succeeds
     """
 
     def __init__(
@@ -44,10 +47,14 @@ class RetryPolicy:
         *,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        slow: Callable[[str], None] = lambda _doing: None,
     ) -> None:
         self.deadline_s = deadline_s
         self._now = now
         self._sleep = sleep
+        self._slow = slow
+        self._slow_told = False
+        self._doing = ""
         self._stop_by = float("inf")
         self._waiting_since: float | None = None
 
@@ -58,8 +65,14 @@ class RetryPolicy:
 
     @property
     def is_over(self) -> bool:
-        """Whether the deadline was shortened and has passed since."""
-        return self._now() >= self._stop_by
+        """Whether the deadline was shortened and has passed since. Whoever waits for Kafka asks this all the time."""
+        return self._is_past(float("inf"))
+
+    def _is_past(self, deadline: float) -> bool:
+        if self.waiting_s >= SLOW_S and not self._slow_told:
+            self._slow_told = True
+            self._slow(self._doing)
+        return self._now() >= min(deadline, self._stop_by)
 
     @property
     def waiting_s(self) -> float:
@@ -68,11 +81,12 @@ class RetryPolicy:
         return 0.0 if since is None else self._now() - since
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def waiting(self, doing: str) -> Iterator[None]:
         """Inside this context, `waiting_s` counts, which other threads may read."""
-        self._waiting_since = self._now()
+        self._waiting_since, self._doing = self._now(), doing
         try:
             yield
+            self._slow_told = False
         finally:
             self._waiting_since = None
 
@@ -88,7 +102,7 @@ class RetryPolicy:
         deadline = self._now() + self.deadline_s
 
         def is_late() -> bool:
-            return self._now() >= min(deadline, self._stop_by)
+            return self._is_past(deadline)
 
         interval = FIRST_INTERVAL_S
         while True:
@@ -119,7 +133,7 @@ class RetryPolicy:
         `call_error` for an error that is not transient, and BrokerError at the deadline.
         """
         cause: Exception | None = None
-        with self.waiting():
+        with self.waiting(what):
             for is_late in self.attempts():
                 if cause is not None and on_first_failure is not None:
                     on_first_failure()
@@ -134,9 +148,9 @@ class RetryPolicy:
                     reason, cause = error.str(), failure
                 except AbandonedError as failure:
                     reason, cause = "the call is still blocked", failure
-        if self.is_over:
-            raise BrokerError(f"{what}: asked to stop while waiting for Kafka: {reason}") from cause
-        raise BrokerError(f"{what}: no success within {self.deadline_s:g} s: {reason}") from cause
+            if self.is_over:
+                raise BrokerError(f"{what}: asked to stop while waiting for Kafka: {reason}") from cause
+            raise BrokerError(f"{what}: no success within {self.deadline_s:g} s: {reason}") from cause
 
     def retry_while(self, is_passing: Callable[[KafkaError], bool], call: Callable[[], _T]) -> _T:
         """Return the result of `call`, repeated while `is_passing` is true of its error; else raise KafkaException."""

@@ -159,6 +159,8 @@ def _of_joined_examples(joining: JoinSettings | None, max_record_bytes: int) -> 
     return [
         Requirement("message.timestamp.type", "exactly", "CreateTime"),
         Requirement(BEFORE, "at least", UNLIMITED),
+        # A joiner refuses impressions that are further ahead (`stream/joining/rule.py`).
+        Requirement(AFTER, "at least", AHEAD_MS),
         *_room(largest_prediction(max_record_bytes)),
     ]
 

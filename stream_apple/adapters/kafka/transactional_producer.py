@@ -103,7 +103,11 @@ class TransactionalProducer:
         fencing, self._fencing = self._fencing, None
         if fencing is not None:
             # Errors are ignored here: the call is made again, and its errors are translated then.
-            with self._retry.waiting(), suppress(KafkaException, AbandonedError), as_kafka_exception():
+            with (
+                self._retry.waiting("init_transactions"),
+                suppress(KafkaException, AbandonedError),
+                as_kafka_exception(),
+            ):
                 self._executor.wait(fencing, lambda: self._retry.is_over)
                 return True
         return False
@@ -168,7 +172,7 @@ class TransactionalProducer:
         what = "confirming the transactional id"
         deadline = time.monotonic() + self._retry.deadline_s
         try:
-            with self._retry.waiting(), translated(what):
+            with self._retry.waiting(what), translated(what):
                 self._executor.wait(self._confirming, lambda: self._retry.is_over or time.monotonic() >= deadline)
         except AbandonedError:
             raise BrokerError(f"{what}: no success within {self._retry.deadline_s:g} s, or asked to stop") from None
@@ -199,7 +203,7 @@ class TransactionalProducer:
             try:
                 self._produce(*message)
             except BufferError:
-                with self._retry.waiting():
+                with self._retry.waiting(f"sending to {topic}-{partition}"):
                     self._send_when_there_is_room(message)
         except KafkaException as failure:
             raise self._refusal(failure.args[0], value, f"{topic}-{partition}") from failure
@@ -287,7 +291,7 @@ class TransactionalProducer:
 
     def flush(self) -> None:
         """Wait until the broker has all messages; raise the error of a message with `on_written` that failed."""
-        with self._retry.waiting():
+        with self._retry.waiting("flush"):
             self._await_delivery()
         self._report_deliveries()
 

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, NamedTuple
 
 from stream_apple.config import Config
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 Parse = Callable[[bytes], object]
 """What a payload of one schema holds; RefusedError if it is none."""
 
-PATIENCE_S = 60.0
-"""Seconds that a command waits for a schema that it must know; a worker holds the partition instead."""
+PATIENCE_S = 15.0
+"""Seconds that a command waits for a schema that it must know, more than a request may take; a worker holds the
+partition instead."""
+_REGISTER_S = 60.0  # a worker may start together with its registry
 _AGAIN_S, _AGAIN_MOST_S = 0.5, 15.0
 _DEFAULTS: dict[str, str | float | bool] = {"timeout": 10.0, "max.retries": 0}  # who asks again is this module
+_ANSWER, _SCHEMA = "an answer", "a schema"
 _EXTRA = "install the extra `registry`: pip install 'stream-apple[registry]'"
 
 
@@ -86,12 +90,12 @@ class SchemaRegistry:
     def registered(self, subject: str, schema: str) -> int:
         """Return the number of an Avro schema, registered under `subject` if it is not; BrokerError if that fails.
 
-        The registry is asked once, and again for as long as a command waits for a schema.
+        The registry is asked once, and again for a minute.
         """
         from confluent_kafka.schema_registry import Schema
 
         found = self._registered.get(subject)
-        deadline, fault = self._now() + PATIENCE_S, ""
+        deadline, fault = self._now() + _REGISTER_S, ""
         while found is None:
             if self._now() > deadline:
                 raise BrokerError(
@@ -100,7 +104,7 @@ class SchemaRegistry:
             try:
                 found = self._client.register_schema(subject, Schema(schema, "AVRO"))
             except Exception as error:  # noqa: BLE001  as below
-                fault = conceal(f"{type(error).__name__}: {error}")
+                fault = conceal(_in_words(error, _ANSWER))
                 time.sleep(_AGAIN_S)
         self._registered[subject] = found
         return found
@@ -117,36 +121,19 @@ class SchemaRegistry:
         return self._parsers[schema]
 
     def _ask(self, schema: int, last: _Asked) -> None:
-        from confluent_kafka.schema_registry.error import SchemaRegistryError
-
+        read = _ANSWER
         try:
-            parser = self._parser(self._client.get_schema(schema))
-        except SchemaRegistryError as error:
-            fault = str(error)
+            found = self._client.get_schema(schema)
+            referenced = dict(self._references(found))
+            read = _SCHEMA
+            parser = _parser(found, referenced)
         except Exception as error:  # noqa: BLE001  of the HTTP client, or of a schema that no library reads: all is told
-            fault = f"{type(error).__name__}: {error}"
+            fault = _in_words(error, read)
         else:
             self._parsers[schema] = parser
             return
         with self._lock:
             self._asked[schema] = _Asked(conceal(fault), self._now() + last.wait_s, min(2 * last.wait_s, _AGAIN_MOST_S))
-
-    def _parser(self, schema: "Schema") -> Parse:
-        """Return the parser of the payloads of one schema."""
-        text, kind = schema.schema_str or "", schema.schema_type or "AVRO"
-        referenced = dict(self._references(schema))
-        if kind == "JSON":
-            return parsed_json_bytes
-        # Each brings a library along, which a topic of the other format does without.
-        if kind == "AVRO":
-            from stream_apple.adapters.registry.avro_payloads import avro_parser
-
-            return avro_parser(text, list(referenced.values()))
-        if kind == "PROTOBUF":
-            from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
-
-            return protobuf_parser(text, referenced)
-        raise ValueError(f"expected a schema of type AVRO, PROTOBUF or JSON, found {kind}")
 
     def _references(self, schema: "Schema") -> Iterator[tuple[str, str]]:
         """Yield name and text of all schemas that this one refers to, those that others build on first."""
@@ -154,6 +141,39 @@ class SchemaRegistry:
             found = self._client.get_version(str(reference.subject), int(reference.version or 0)).schema
             yield from self._references(found)
             yield str(reference.name), str(found.schema_str)
+
+
+def _parser(schema: "Schema", referenced: Mapping[str, str]) -> Parse:
+    """Return the parser of the payloads of one schema; `referenced` has the schemas that it refers to, by name."""
+    text, kind = schema.schema_str or "", schema.schema_type or "AVRO"
+    if kind == "JSON":
+        return parsed_json_bytes
+    # Each brings a library along, which a topic of the other format does without.
+    if kind == "AVRO":
+        from stream_apple.adapters.registry.avro_payloads import avro_parser
+
+        return avro_parser(text, list(referenced.values()))
+    if kind == "PROTOBUF":
+        from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
+
+        return protobuf_parser(text, referenced)
+    raise ValueError(f"expected a schema of type AVRO, PROTOBUF or JSON, found {kind}")
+
+
+def _in_words(error: Exception, read: str) -> str:
+    """Return why there is no schema; `read` is what was read when the error came."""
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    if isinstance(error, SchemaRegistryError):
+        # -1 is the client's: another server, such as a proxy, has answered.
+        other = f"HTTP status {error.http_status_code} with {_ANSWER} that is no registry's"
+        return other if error.error_code == -1 else str(error)
+    if isinstance(error, JSONDecodeError):
+        return f"{read} that is no JSON"
+    # The client looks for parts of a registry's answer in whatever JSON it finds.
+    if read == _ANSWER and isinstance(error, TypeError | AttributeError | LookupError):
+        return f"{_ANSWER} that is no registry's"
+    return f"{type(error).__name__}: {error}"
 
 
 def registry_of(config: Config, patience_s: float = PATIENCE_S) -> SchemaRegistry | None:

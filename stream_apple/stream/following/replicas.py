@@ -18,6 +18,8 @@ _POLL_S = 0.1
 """Seconds between two requests for the group's committed offsets, a fraction of `worker.commit_interval`."""
 _PAUSE_S = 0.005
 _RETRY_S = 1.0
+_STOP_S = 2.0
+"""How long the end of the context waits for the thread: a call of a frozen broker may take ten seconds."""
 _EMPTY_S = 5.0
 """Seconds between two looks whether a partition of which the group has committed nothing has records."""
 
@@ -30,6 +32,8 @@ class NoModelError(Exception):
 
 class Replicas:
     """Follows these partitions while its context lasts.
+
+    After it, a call that waits for a frozen broker may still go on, on a thread that keeps no process from ending.
 
     max_lag_s  the longest lag behind the group's committed offset with which a model counts as ready
     """
@@ -62,7 +66,7 @@ class Replicas:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._thread.join()
+        self._thread.join(_STOP_S)
 
     def is_ready(self, number: int) -> bool:
         """Whether this partition has a model that has learned what the group has committed, as far as is known.

@@ -39,13 +39,6 @@ HEARTBEAT_S = 1.0
 _log = structlog.get_logger()
 
 
-class JoinOutputs(NamedTuple):
-    """Names the topics that a joiner writes, besides the outcomes topic."""
-
-    examples: str
-    dead_letters: str
-
-
 class JoinLoopSettings(NamedTuple):
     """Says how a joiner works.
 
@@ -63,16 +56,17 @@ class JoinLoopSettings(NamedTuple):
 class JoinLoop(MemberLoop):
     """A member of the joiners' consumer group.
 
-    now          monotonic seconds
-    time_of_day  seconds since 1970
-    schemas      of a registry, for records that are framed
+    dead_letters  the topic
+    now           monotonic seconds
+    time_of_day   seconds since 1970
+    schemas       of a registry, for records that are framed
     """
 
     def __init__(
         self,
         broker: Broker,
         rule: JoinRule,
-        outputs: JoinOutputs,
+        dead_letters: str,
         settings: JoinLoopSettings,
         watchers: JoinWatchers,
         now: Callable[[], float] = time.monotonic,
@@ -85,18 +79,17 @@ class JoinLoop(MemberLoop):
         self._rule = rule
         self._records = JoinInput(rule, schemas)
         self._fingerprint = rule.fingerprint
-        self._outputs = outputs
         self._settings = settings
         self._watchers = watchers
         self._time_of_day = time_of_day
         topics = LoopTopics(
             rule.impressions,
-            (rule.outcomes, outputs.examples),
-            outputs.dead_letters,
+            (rule.outcomes, rule.examples),
+            dead_letters,
             because=": partition p of one belongs with partition p of the other",
         )
         self._transaction = Transaction(broker, topics, settings.commits, watchers.metrics, now)
-        self._heartbeat_key = heartbeat_key(settings.group, rule.impressions, outputs.examples)
+        self._heartbeat_key = heartbeat_key(settings.group, rule.impressions, rule.examples)
         self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
         self._kept: dict[int, JoinedPartition] = {}
         self._assigned = False
@@ -150,7 +143,7 @@ class JoinLoop(MemberLoop):
             if partition.full_logged:
                 _log.warning("join_full", partition=partition.number, outcomes=partition.join.window.outcomes)
         self._transaction.send(
-            self._outputs.examples,
+            self._rule.examples,
             partition.number,
             joined.keys,
             joined.values,
@@ -189,10 +182,7 @@ class JoinLoop(MemberLoop):
         # Positions that have not moved are committed, too: without offsets, Kafka would not check the membership.
         positions = {partition.number: partition.join.position for partition in self._live()}
         self._transaction.commit(
-            {
-                number: position.to_committed(self._rule.outcomes, self._fingerprint)
-                for number, position in positions.items()
-            }
+            {number: position.to_committed(self._rule, self._fingerprint) for number, position in positions.items()}
         )
         for number, position in positions.items():
             self.owned[number].committed = position
@@ -215,15 +205,15 @@ class JoinLoop(MemberLoop):
         committed = self._broker.committed(partitions)
         rule = self._rule
         for number in partitions:
-            logs = JoinLogs(
-                self._broker.log_range(rule.impressions, number), self._broker.log_range(rule.outcomes, number)
-            )
+            # In this order: what heartbeats among these outcomes cover is among the impressions.
+            outcomes = self._broker.log_range(rule.outcomes, number)
+            logs = JoinLogs(self._broker.log_range(rule.impressions, number), outcomes)
             position = starting_point(rule, number, committed[number], logs, self._settings.accepted_gaps)
             known = self._kept.get(number)
             if known is not None and known.committed == position:
                 self.owned[number] = self._kept.pop(number)
             else:
-                self.owned[number] = JoinedPartition(self._broker, rule, self._records, number, position)
+                self.owned[number] = JoinedPartition(self._broker, rule, self._records, number, position, logs)
             _log.info("join_assigned", partition=number, offset=position.impressions, outcomes=position.window_from)
         for partition in self._kept.values():
             partition.close()

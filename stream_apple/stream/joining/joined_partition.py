@@ -5,6 +5,7 @@ from stream_apple.stream.joining.partition_join import Joined, PartitionJoin
 from stream_apple.stream.joining.position import JoinPosition
 from stream_apple.stream.joining.readable_log import ReadableLog
 from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.joining.starting_point import JoinLogs
 from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.partitions.partition import State
 
@@ -18,8 +19,17 @@ class JoinedPartition:
     full_logged  whether it was logged that it stands still, as its memory is full
     """
 
-    def __init__(self, broker: Broker, rule: JoinRule, records: JoinInput, number: int, position: JoinPosition) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        rule: JoinRule,
+        records: JoinInput,
+        number: int,
+        position: JoinPosition,
+        logs: JoinLogs,
+    ) -> None:
         self.number = number
+        self._logs = logs
         self.join = PartitionJoin(rule, position)
         self.committed: JoinPosition | None = None
         self.live_logged = self.full_logged = False
@@ -59,7 +69,7 @@ class JoinedPartition:
             some = self._records.impressions(self._impressions.fetch(most))
             join.offer_impressions(some, self._impressions.position, self._impressions.log_end)
         if join.waiting_outcomes < most and not join.full:
-            join.offer_outcomes(self._records.outcomes(self._outcomes.fetch(most)))
+            join.offer_outcomes(self._records.outcomes(self._outcomes.fetch(most), self._logs))
         return join.advance(most)
 
     def close(self) -> None:

@@ -21,10 +21,12 @@ from stream_apple.stream.joining.own_messages import (
     OutcomeEntry,
     Unusable,
     covers_of,
+    origin_of_heartbeat,
     read_impressions,
     read_outcomes,
 )
 from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.joining.starting_point import JoinLogs
 from stream_apple.stream.log.ports import Record
 
 _Found = TypeVar("_Found")
@@ -39,6 +41,7 @@ class JoinInput:
     def __init__(self, rule: JoinRule, schemas: Schemas | None = None) -> None:
         self.schemas = schemas
         self._max_bytes = rule.max_bytes
+        self._impressions = rule.impressions
         shape = rule.impression_shape
         self._records = None if shape is None else OuterRecords(shape, schemas)
         self._outcomes = None if rule.outcome_shape is None else RecordMapper(rule.outcome_shape)
@@ -49,11 +52,29 @@ class JoinInput:
             return read_impressions(records, self._max_bytes)
         return [_read(self._impression, record) for record in records]
 
-    def outcomes(self, records: Sequence[Record]) -> Sequence[Entry]:
-        """Return the outcomes and heartbeats, or the faults, of these records, in their order."""
+    def outcomes(self, records: Sequence[Record], logs: JoinLogs | None = None) -> Sequence[Entry]:
+        """Return the outcomes and heartbeats, or the faults, of these records, in their order.
+
+        logs  as they were when the partition was assigned
+        """
         if self._outcomes is None:
-            return read_outcomes(records, self._max_bytes)
-        return [_read(self._outcome, record) for record in records]
+            found = read_outcomes(records, self._max_bytes)
+        else:
+            found = [_read(self._outcome, record) for record in records]
+        return [self._ours(entry, record, logs) for entry, record in zip(found, records, strict=True)]
+
+    def _ours(self, entry: Entry, record: Record, logs: JoinLogs | None) -> Entry:
+        """Return the entry; of a heartbeat that covers other impressions, an Unusable that is nobody's fault.
+
+        One that covered more than there was later is of a topic of the same name, before that was made anew.
+        """
+        if isinstance(entry, HeartbeatEntry):
+            origin = origin_of_heartbeat(record)
+            of_others = origin is not None and origin.impressions != self._impressions
+            of_before = logs is not None and entry.offset < logs.outcomes.high and entry.covers > logs.impressions.high
+            if of_others or of_before:
+                return Unusable(entry.offset, record, Reason.OK, 0)
+        return entry
 
     def _impression(self, record: Record, value: bytes) -> Impression:
         assert self._records is not None

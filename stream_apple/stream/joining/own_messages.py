@@ -62,7 +62,10 @@ class HeartbeatOrigin(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """A record of either topic that can't be used; `place` is a byte of its value, unless `fault` has the message."""
+    """A record of either topic that can't be used; `place` is a byte of its value, unless `fault` has the message.
+
+    A heartbeat of joiners of other impressions has the reason OK.
+    """
 
     offset: int
     record: Record

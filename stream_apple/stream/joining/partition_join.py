@@ -7,6 +7,8 @@ The two logs are merged into one sequence. The next impression and the next outc
     an impression is due at its time + wait + tolerance
     the next outcome comes first if the clock after it is not past the time at which the next impression is due; a
     heartbeat comes before all impressions that it does not cover, as they came after it
+    an outcome whose own time is before that of all impressions that are due comes first: either it is late, or the
+    clock is ahead, and would draw on impressions that are not in the log yet
 
 When an impression's turn comes, it gets the outcomes of its id that are in memory, whose times are between its own time
 less the tolerance and its own time plus the wait. An impression is late if its turn comes when the clock is past its
@@ -33,7 +35,7 @@ from stream_apple.stream.joining.early import EarlyImpressions, Waiting
 from stream_apple.stream.joining.outcome_window import NOBODY, UNKNOWN, OutcomeWindow, WindowEntry
 from stream_apple.stream.joining.own_messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
-from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.joining.rule import MOST_AHEAD_MS, JoinRule
 from stream_apple.stream.log.ports import Record
 
 _ALL = 1 << 63
@@ -181,6 +183,8 @@ class PartitionJoin:
             entry = outcomes[0] if outcomes else None
             clock = None if entry is None or isinstance(entry, Unusable) else self.window.clock_behind(entry)
             covers = entry.covers if isinstance(entry, HeartbeatEntry) else _ALL
+            if isinstance(entry, OutcomeEntry) and clock is not None and entry.time_ms < self._due_before(clock.now):
+                covers = 0
             left = self._join_due(0 if clock is None else clock.now, covers, left, made)
             first = self._impressions[0] if self._impressions else None
             if not left or entry is None or not isinstance(first, Impression):
@@ -236,6 +240,8 @@ class PartitionJoin:
             return False
         if known_from and (from_ms < known_from or known_from == NOT_KNOWN):
             return False  # earlier outcomes of its window may be gone
+        if impression.time_ms > time_ms + MOST_AHEAD_MS:
+            return False  # it is refused when its turn comes
         assert self._early is not None
         self._early.sent(waiting, outcome.offset)
         self._label(impression, (outcome,), made)
@@ -247,7 +253,7 @@ class PartitionJoin:
         Return `most` less the number of joined impressions.
         """
         impressions, heartbeats = self._impressions, self.window.heartbeats
-        due_before = now - self._rule.wait_ms - self._rule.tolerance_ms
+        due_before = self._due_before(now)
         while most and impressions:
             first = impressions[0]
             if isinstance(first, Impression):
@@ -265,6 +271,9 @@ class PartitionJoin:
             most -= 1
         return most
 
+    def _due_before(self, now: int) -> int:
+        return now - self._rule.wait_ms - self._rule.tolerance_ms
+
     def _time_of(self, impression: Impression) -> int:
         for heartbeat in self.window.heartbeats:
             if heartbeat.covers > impression.offset:
@@ -275,7 +284,8 @@ class PartitionJoin:
         restoring = self.restoring
         self._next_outcome = entry.offset + 1
         if isinstance(entry, Unusable):
-            made.refused.append(Refused(self._rule.outcomes, *entry[1:]))
+            if entry.reason is not Reason.OK:
+                made.refused.append(Refused(self._rule.outcomes, *entry[1:]))
             return
         now = self.window.clock.now
         if self._complete_from and now < 0:
@@ -306,6 +316,12 @@ class PartitionJoin:
             or (known_from and (from_ms < known_from or known_from == NOT_KNOWN))
         ):
             self._refuse_impression(impression.record, Reason.LATE, made)
+            return
+        if impression.time_ms > time_ms + MOST_AHEAD_MS:
+            fault = (
+                f"expected a time at most 6 days after {time_ms}, when it was in the log, found {impression.time_ms}"
+            )
+            self._refuse_impression(impression.record, Reason.BAD_TIMESTAMP, made, fault=fault)
             return
         if outer.id in self.window.by_id:
             found = [each for each in self.window.of(outer.id) if from_ms <= each.time_ms <= to_ms]

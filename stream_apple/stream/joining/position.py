@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.clock import OutcomeClock
-from stream_apple.stream.joining.rule import FORMAT
+from stream_apple.stream.joining.rule import FORMAT, JoinRule
 from stream_apple.stream.log.ports import Committed
 from stream_apple.untrusted import MalformedError, Offset, Stored, from_json, in_short
 
@@ -35,11 +35,12 @@ class JoinPosition(NamedTuple):
     early: str = ""
     doubted: int = 0
 
-    def to_committed(self, outcomes_topic: str, fingerprint: str) -> Committed:
-        """Return the offset and metadata to commit."""
+    def to_committed(self, rule: JoinRule, fingerprint: str) -> Committed:
+        """Return the offset and metadata to commit; the fingerprint is the rule's."""
         content: dict[str, object] = {
             "v": FORMAT,
-            "topic": outcomes_topic,
+            "topic": rule.outcomes,
+            "examples": rule.examples,
             "rule": fingerprint,
             "outcomes": self.outcomes,
             "held_from": self.window_from,
@@ -63,6 +64,7 @@ class _StoredPosition(Stored):
 
     v: Literal[1]
     topic: str
+    examples: str = ""
     rule: str
     outcomes: Offset
     held_from: Offset
@@ -73,8 +75,11 @@ class _StoredPosition(Stored):
     doubted: Offset = 0
 
 
-def read_position(committed: Committed, outcomes_topic: str, place: str) -> NotedPosition:
-    """Return the position that was committed; ConfigurationError if a join of these topics has not written it."""
+def read_position(committed: Committed, rule: JoinRule, place: str) -> NotedPosition:
+    """Return the position that was committed; ConfigurationError if a join of these topics has not written it.
+
+    Earlier versions did not note the topic of the examples.
+    """
     advice = "a group for joining alone (join.group), on the topics that it began with"
     try:
         found = from_json(_StoredPosition, committed.metadata)
@@ -83,11 +88,15 @@ def read_position(committed: Committed, outcomes_topic: str, place: str) -> Note
             f"{place}@{committed.offset}: expected what `stream-apple join` writes beside a committed offset, "
             f"found {in_short(committed.metadata)} ({error}); use {advice}"
         ) from None
-    if found.topic != outcomes_topic:
-        raise ConfigurationError(
-            f"{place}@{committed.offset}: expected a join with topic {outcomes_topic}, found one with {found.topic}; "
-            f"use {advice}"
-        )
+    for what, here, noted in (
+        ("of outcomes", rule.outcomes, found.topic),
+        ("of examples", rule.examples, found.examples),
+    ):
+        if noted not in ("", here):
+            raise ConfigurationError(
+                f"{place}@{committed.offset}: expected a join with the topic {what} {here}, found one with {noted}; "
+                f"use {advice}"
+            )
     position = JoinPosition(
         committed.offset,
         found.outcomes,

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from stream_apple.config import Config
+from stream_apple.config.duration import DAY
 from stream_apple.core.input.input_mapping import InputMapping
 
 Several: TypeAlias = Literal["first", "last", "sum", "max"]
 
 FORMAT = 1
 """Must change whenever the same settings and logs give other examples."""
+
+
+MOST_AHEAD_MS = 6 * DAY
+"""How far an impression's timestamp may be ahead of the heartbeat that finds it in the log. Its example has the same
+timestamp, which the examples topic refuses from a week on (`adapters/kafka/topics.py`); clocks differ."""
 
 
 class JoinRule(NamedTuple):
@@ -27,6 +33,7 @@ class JoinRule(NamedTuple):
     impression_shape, outcome_shape  say which fields of records are what; None: the product's own format
     on_outcome       whether an impression is sent as soon as it has an outcome
     max_impressions  how many are kept in memory for that, for a partition
+    examples         the topic that they are written to; no example depends on its name
     """
 
     impressions: str
@@ -41,6 +48,7 @@ class JoinRule(NamedTuple):
     outcome_shape: InputMapping | None = None
     on_outcome: bool = False
     max_impressions: int = 0
+    examples: str = ""
 
     @classmethod
     def of(cls, config: Config) -> "JoinRule":
@@ -59,6 +67,7 @@ class JoinRule(NamedTuple):
             config.outcome_shape,
             join.emit == "on_outcome",
             join.max_impressions,
+            config.topics.examples,
         )
 
     @property
@@ -69,7 +78,7 @@ class JoinRule(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """Return 16 hex digits that differ between rules which may join the same logs differently."""
-        return _digest(self._replace(max_outcomes=0, max_impressions=0))
+        return _digest(self._replace(max_outcomes=0, max_impressions=0)[: self._fields.index("examples")])
 
     @property
     def early_fingerprint(self) -> str:

@@ -71,7 +71,7 @@ def found_starting_point(
     if committed is None:
         whole = logs.outcomes.low == 0
         return StartingPoint(_without_outcomes(logs.impressions.low, logs.outcomes.low, 0 if whole else NOT_KNOWN))
-    position, fingerprint = read_position(committed, rule.outcomes, place)
+    position, fingerprint = read_position(committed, rule, place)
     gap = gone = None
     low, high = logs.impressions
     if position.impressions < position.seen and position.early != rule.early_fingerprint:
@@ -96,8 +96,10 @@ def found_starting_point(
             )
         gap = position.impressions, low
         position = position._replace(impressions=low)
-    if position.window_from < logs.outcomes.low:
-        gone = position.window_from, logs.outcomes.low
+    lost_its_end = position.outcomes > logs.outcomes.high
+    if lost_its_end or position.window_from < logs.outcomes.low:
+        # A topic that was made anew has lost its end. Nothing would ever come at the offsets that were held.
+        gone = (logs.outcomes.high, position.outcomes) if lost_its_end else (position.window_from, logs.outcomes.low)
         doubted = max(position.seen, position.doubted)
         position = _without_outcomes(position.impressions, logs.outcomes.low, NOT_KNOWN)._replace(doubted=doubted)
     return StartingPoint(position, fingerprint != rule.fingerprint, gap, gone)

@@ -35,6 +35,13 @@ class TestMeaning:
         assert type(found) is expected
         assert str(found) == f"sending to models-3: x ({error.name()})"
 
+    def test_a_time_that_a_topic_refuses(self) -> None:
+        """The error says what decides about it."""
+        told = str(call_error(KafkaError(KafkaError.INVALID_TIMESTAMP, "x"), "sending"))
+        assert told.startswith(
+            "sending: x (INVALID_TIMESTAMP): a topic refuses times that are too old or too far ahead"
+        )
+
     @pytest.mark.parametrize(
         ("error", "expected"),
         [

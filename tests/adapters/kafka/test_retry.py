@@ -17,6 +17,7 @@ from stream_apple.adapters.kafka.retry import (
     FIRST_INTERVAL_S,
     MAX_INTERVAL_S,
     SHORTENED_DEADLINE_S,
+    SLOW_S,
     RetryPolicy,
 )
 from stream_apple.errors import BrokerError
@@ -70,6 +71,40 @@ class Call:
     def intervals(self) -> list[float]:
         """From the beginning of an attempt to that of the next."""
         return [later - earlier for earlier, later in zip(self.made, self.made[1:], strict=False)]
+
+
+class TestSlowCalls:
+    """What is said while a call waits."""
+
+    def test_one_line_comes_early(self) -> None:
+        """After five seconds of a minute, and not again before a call has succeeded."""
+        clock, told = SleepingClock(), list[tuple[float, str]]()
+
+        def slow(doing: str) -> None:
+            told.append((clock.now, doing))
+
+        policy = RetryPolicy(now=clock, sleep=clock.sleep, slow=slow)
+        for _ in range(2):
+            with pytest.raises(BrokerError):
+                policy.retry_until_deadline("asking", Call(clock))
+        assert [doing for _, doing in told] == ["asking"]
+        assert SLOW_S <= told[0][0] - 1000 <= SLOW_S + MAX_INTERVAL_S
+        policy.retry_until_deadline("asking", Call(clock, 3))
+        policy.retry_until_deadline("telling", Call(clock, 20))
+        assert [doing for _, doing in told] == ["asking", "telling"]
+
+    def test_a_call_that_blocks(self) -> None:
+        """It is told of while it does, as it may for a minute."""
+        executor, told = AbandonableExecutor("test", None), threading.Event()
+        clock = SleepingClock()
+        policy = RetryPolicy(now=clock, slow=lambda _doing: told.set())
+
+        def call() -> None:
+            clock.now += SLOW_S
+            assert told.wait(BLOCKED_S)
+
+        policy.retry_until_deadline("asking", call, executor)
+        executor.close()
 
 
 class TestIntervals:

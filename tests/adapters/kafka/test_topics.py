@@ -389,12 +389,15 @@ class TestJoining:
         assert [(report.partitions, report.differences) for report in reports] == [(3, [])] * 7
 
     def test_examples_of_before_are_a_difference(self, config: Config) -> None:
-        """They would refuse an impression that has waited."""
+        """They would refuse an impression that has waited, or one whose time is days ahead."""
         own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
-        ensure(Cluster(config.kafka), config.topics)
+        make_topic(config, config.topics.examples, message_timestamp_before_max_ms="3600000")
         reports = ensure(Cluster(config.kafka), config.topics, joining=JoinSettings(**own))  # type: ignore[arg-type]
-        (difference,) = [each for report in reports for each in report.differences]
-        assert (difference.topic, difference.property) == (config.topics.examples, "message.timestamp.before.max.ms")
+        differences = [each for report in reports for each in report.differences]
+        assert [(each.topic, each.property, each.expected) for each in differences] == [
+            (config.topics.examples, "message.timestamp.before.max.ms", f"at least {UNLIMITED}"),
+            (config.topics.examples, "message.timestamp.after.max.ms", f"at least {7 * DAY_MS}"),
+        ]
 
 
 class TestRequirement:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from json import JSONDecodeError
 from typing import Any
 
 import pytest
@@ -71,7 +72,10 @@ def test_who_asks_does_not_wait_and_each_schema_is_asked_for_once(registry: Sche
     [
         (None, "no such schema (HTTP status code 404, SR code 40403)"),
         (OSError("Connection refused"), "OSError: Connection refused"),
-        (Schema("{", "AVRO"), "JSONDecodeError: "),
+        (Schema("{", "AVRO"), "a schema that is no JSON"),
+        (JSONDecodeError("Expecting value", "<html>", 0), "an answer that is no JSON"),
+        (SchemaRegistryError(502, -1, "b'<html>'"), "HTTP status 502 with an answer that is no registry's"),
+        (TypeError("pop expected at most 1 argument, got 2"), "an answer that is no registry's"),
         (Schema("", "XML"), "expected a schema of type AVRO, PROTOBUF or JSON, found XML"),
     ],
 )
@@ -111,7 +115,7 @@ def test_a_command_waits_for_a_while(
     monkeypatch.setattr("time.sleep", sleep)
     with pytest.raises(BrokerError) as caught:
         registry.parsed(9, b"")
-    assert "expected schema 9 from http://registry:8081 within 60 s, found: no such schema" in str(caught.value)
+    assert "expected schema 9 from http://registry:8081 within 15 s, found: no such schema" in str(caught.value)
     assert len(client.asked) < 20
 
 

@@ -10,14 +10,14 @@ from simulation.memory_broker import Member
 from stream.joining.two_logs import RULE, rule_of
 
 from stream_apple.core.input.framing import Schemas
-from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings, JoinOutputs
+from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.loop.transaction import CommitSettings
 
 GROUP = "joiners"
 JOIN_RULE = rule_of(RULE)
-OUTPUTS = JoinOutputs("examples", "join-dead-letters")
+DEAD_LETTERS = "join-dead-letters"
 _NOBODY: Any = Unmeasured()
 WATCHERS = JoinWatchers(_NOBODY, _NOBODY)
 SETTINGS = JoinLoopSettings(fetch_records=7, commits=CommitSettings(9, 2.0))
@@ -41,5 +41,5 @@ class JoinerProcess(MemberProcess):
         member = Member(GROUP, instance, f"{GROUP}.{instance}")
         super().__init__(cluster, member, rule.impressions, faults, delivery)
         self.loop = JoinLoop(
-            self.broker, rule, OUTPUTS, SETTINGS, WATCHERS, now=seconds, time_of_day=seconds, schemas=schemas
+            self.broker, rule, DEAD_LETTERS, SETTINGS, WATCHERS, now=seconds, time_of_day=seconds, schemas=schemas
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from simulation.cluster import MemoryCluster
 from simulation.history import History, Note, silent
-from simulation.joining.process import GROUP, JOIN_RULE, OUTPUTS, JoinerProcess
+from simulation.joining.process import DEAD_LETTERS, GROUP, JOIN_RULE, JoinerProcess
 from simulation.log import Message, PartitionLog
 from simulation.member_process import Delivery
 from stream.joining.two_logs import RULE, SECOND, START, make_logs
@@ -36,8 +36,8 @@ class JoinSchedule(History[JoinerProcess]):
             {
                 JOIN_RULE.impressions: self._partitions,
                 JOIN_RULE.outcomes: self._partitions,
-                OUTPUTS.examples: self._partitions,
-                OUTPUTS.dead_letters: draw.choice([1, self._partitions]),
+                JOIN_RULE.examples: self._partitions,
+                DEAD_LETTERS: draw.choice([1, self._partitions]),
             }
         )
         super().__init__(draw, cluster, GROUP, JOIN_RULE.impressions, note)
@@ -81,7 +81,7 @@ class JoinSchedule(History[JoinerProcess]):
 
     def _retain(self) -> None:
         for number, committed in self._group.offsets.items():
-            position = read_position(committed, JOIN_RULE.outcomes, "").position
+            position = read_position(committed, JOIN_RULE, "").position
             self._forget(self._cluster.log(JOIN_RULE.impressions, number), position.impressions)
             self._forget(self._cluster.log(JOIN_RULE.outcomes, number), position.window_from)
         self._note(
@@ -113,7 +113,7 @@ class JoinSchedule(History[JoinerProcess]):
         assert last.error is None
         self._cluster.transactions.settle()
         refused: dict[tuple[str, int], list[int]] = {}
-        for log in self._cluster.logs(OUTPUTS.dead_letters):
+        for log in self._cluster.logs(DEAD_LETTERS):
             for letter in log.committed():
                 origin = dead_letter_origin(letter)
                 assert origin is not None
@@ -125,7 +125,7 @@ class JoinSchedule(History[JoinerProcess]):
             joined = Joined(
                 [
                     Example(record.named, content_of(record.payload), record.time_ms)
-                    for record in self._cluster.log(OUTPUTS.examples, number).committed()
+                    for record in self._cluster.log(JOIN_RULE.examples, number).committed()
                 ],
                 refused.get((JOIN_RULE.impressions, number), []),
                 refused.get((JOIN_RULE.outcomes, number), []),

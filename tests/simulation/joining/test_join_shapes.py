@@ -8,7 +8,7 @@ import random
 import pytest
 from simulation.cluster import MemoryCluster
 from simulation.faults import Fault, Kind, When
-from simulation.joining.process import JOIN_RULE, OUTPUTS, JoinerProcess
+from simulation.joining.process import DEAD_LETTERS, JOIN_RULE, JoinerProcess
 from simulation.log import Message
 from simulation.member_process import End
 from stream.joining.other_shapes import IMPRESSION, OUTCOME, KnownSchemas, in_other_shapes, led_back, without_the_rest
@@ -25,7 +25,7 @@ def test_crashes_change_nothing(seed: int, emit: str) -> None:
     """Each joiner fails somewhere, and its successor goes on; what is joined is what an offline join gives."""
     draw, at_once = random.Random(seed), emit == "on_outcome"
     rule = OTHER._replace(on_outcome=at_once, max_impressions=draw.choice([5, 1_000]))
-    topics = (OTHER.impressions, OTHER.outcomes, OUTPUTS.examples, OUTPUTS.dead_letters)
+    topics = (OTHER.impressions, OTHER.outcomes, JOIN_RULE.examples, DEAD_LETTERS)
     cluster, now = MemoryCluster(dict.fromkeys(topics, 1)), START / SECOND
     own = make_logs(seed, 60, heartbeats=False)
     coming = sorted(
@@ -75,7 +75,7 @@ def test_crashes_change_nothing(seed: int, emit: str) -> None:
         wanted = without_the_rest(Joined(joined_at_once(RULE, impressions, outcomes), [], []))
     else:
         wanted = without_the_rest(joined_in_sequence(RULE, impressions, outcomes))
-    committed = cluster.log(OUTPUTS.examples, 0).committed()
+    committed = cluster.log(JOIN_RULE.examples, 0).committed()
     examples = [Example(each.named, content_of(each.payload), each.time_ms) for each in committed]
     found = led_back(examples)
     if at_once:

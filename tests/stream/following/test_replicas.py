@@ -1,8 +1,9 @@
 """Replicas are the group's models at each moment, whatever happens to workers; and can be made again from a moment."""
 
 import random
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -15,6 +16,7 @@ from simulation.small import small
 from simulation.world import SETUP, complete, make_cluster, make_input, pointer_of
 from stream.following.followed_cluster import Recorder, follow, note, settle, sources_of
 from support.records import TOPIC, FakeRecord
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.errors import ConfigurationError, GapError, ModelError
 from stream_apple.stream.following.as_of import Moment
@@ -32,6 +34,24 @@ SEEDS = 8
 def _small() -> Iterator[None]:
     with small():
         yield
+
+
+def test_a_broker_that_is_frozen_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call that waits for it goes on; those who hold the clients are told, as these may not be closed meanwhile."""
+    monkeypatch.setattr("stream_apple.stream.following.replicas._STOP_S", 0.1)
+    replicas, asked, frozen = follow(make_cluster(1), SETUP, Recorder()), threading.Event(), threading.Event()
+
+    def committed(_numbers: Sequence[int]) -> dict[int, Committed | None]:
+        asked.set()
+        assert frozen.wait(DEADLINE_S)
+        return {0: None}
+
+    monkeypatch.setattr(replicas._sources.logs, "committed", committed)
+    with replicas:
+        assert asked.wait(DEADLINE_S)
+    assert replicas.alive
+    frozen.set()
+    wait_until(lambda: not replicas.alive, "the end of the thread", DEADLINE_S)
 
 
 def run(seed: int, kind: type[Schedule]) -> tuple[Recorder, int]:

@@ -3,7 +3,7 @@
 import msgpack
 import pytest
 from simulation.cluster import MemoryCluster
-from simulation.joining.process import JOIN_RULE, OUTPUTS, JoinerProcess
+from simulation.joining.process import DEAD_LETTERS, JOIN_RULE, JoinerProcess
 from simulation.log import Message
 from simulation.member_process import End
 from stream.joining.two_logs import RULE, SECOND, START
@@ -11,7 +11,9 @@ from structlog.typing import EventDict
 from support.clock import Clock
 from support.oracles.offline_join import content_of
 
+from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.errors import GapError
+from stream_apple.stream.joining.own_messages import heartbeat_key, heartbeat_value
 from stream_apple.stream.model.dead_letters import dead_letter_origin
 
 DUE = (RULE.wait + RULE.tolerance) / SECOND
@@ -21,7 +23,7 @@ class World:
     """One partition, a joiner of it, and the time of day."""
 
     def __init__(self) -> None:
-        topics = (JOIN_RULE.impressions, JOIN_RULE.outcomes, OUTPUTS.examples, OUTPUTS.dead_letters)
+        topics = (JOIN_RULE.impressions, JOIN_RULE.outcomes, JOIN_RULE.examples, DEAD_LETTERS)
         self.cluster = MemoryCluster(dict.fromkeys(topics, 1))
         self.clock = Clock(START / SECOND)
         self.joiner = JoinerProcess(self.cluster, "joiner-0", self.clock)
@@ -41,12 +43,12 @@ class World:
 
     def examples(self) -> list[tuple[str, float]]:
         """Id and label of each example."""
-        found = [content_of(record.payload) for record in self.cluster.log(OUTPUTS.examples, 0).committed()]
+        found = [content_of(record.payload) for record in self.cluster.log(JOIN_RULE.examples, 0).committed()]
         return [(each["id"], each["label"]) for each in found]
 
     def refused(self) -> list[tuple[str, int, str]]:
         """Topic, offset and reason of each dead letter."""
-        origins = [dead_letter_origin(record) for record in self.cluster.log(OUTPUTS.dead_letters, 0).committed()]
+        origins = [dead_letter_origin(record) for record in self.cluster.log(DEAD_LETTERS, 0).committed()]
         return [(each.topic, each.offset, each.reason) for each in origins if each]
 
     def commit(self) -> None:
@@ -123,3 +125,36 @@ def test_impressions_are_deleted_before_they_are_joined(world: World) -> None:
     assert world.joiner.ended is End.LEFT
     assert isinstance(world.joiner.error, GapError)
     assert 'worker.accept_gap = ["0@0"]' in str(world.joiner.error)
+
+
+def test_impressions_that_were_made_anew(world: World) -> None:
+    """Heartbeats of before cover offsets that mean other impressions now."""
+    key = heartbeat_key("before", JOIN_RULE.impressions, JOIN_RULE.examples)
+    for number in range(90):
+        beat = Message(key, heartbeat_value(1_000 + number), int((world.clock.now + number) * SECOND))
+        world.cluster.log(JOIN_RULE.outcomes, 0).append(beat)
+    world.clock.now += 90
+    world.send(JOIN_RULE.impressions, "a")
+    world.send(JOIN_RULE.outcomes, "a", 1)
+    world.pass_time(DUE + 5)
+    world.commit()
+    assert (world.examples(), world.refused()) == ([("a", 1)], [])
+
+
+@pytest.mark.parametrize("shape", [None, OWN_MESSAGE])
+def test_an_outcomes_topic_of_several_joins(world: World, shape: InputMapping | None) -> None:
+    """Heartbeats of those who join other impressions cover those, whose offsets say nothing of ours."""
+    world.joiner = JoinerProcess(world.cluster, "joiner-0", world.clock, rule=JOIN_RULE._replace(outcome_shape=shape))
+    key = heartbeat_key("others", "other-impressions", JOIN_RULE.examples)
+    for name in ("a", "b", "c"):
+        world.pass_time(DUE / 2)
+        beat = Message(key, heartbeat_value(1_000_000), int(world.clock.now * SECOND))
+        world.cluster.log(JOIN_RULE.outcomes, 0).append(beat)
+        world.pass_time(DUE / 2)
+        world.send(JOIN_RULE.impressions, name)
+        world.pass_time(RULE.wait / SECOND / 2)
+        world.send(JOIN_RULE.outcomes, name, 1)
+    world.pass_time(DUE + 5)
+    world.commit()
+    assert world.examples() == [("a", 1), ("b", 1), ("c", 1)]
+    assert world.refused() == []

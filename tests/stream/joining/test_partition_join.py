@@ -135,7 +135,7 @@ class TestOneByOne:
 
     def test_a_time_of_the_future_delays_nothing_for_longer(self) -> None:
         """An impression dated ahead is of the time of the first heartbeat that has seen it."""
-        ahead = [impression(0, 10_000_000), impression(1, 1, "b")]
+        ahead = [impression(0, 500_000), impression(1, 1, "b")]
         logs = [
             heartbeat(0, 0, covers=0),
             heartbeat(1, 2, covers=2),
@@ -145,12 +145,42 @@ class TestOneByOne:
         ]
         _, step = joined_at_once(ahead, logs)
         assert labels_of(step) == [1, 1]
-        assert step.timestamps_ms == [START + 10_000_000 * SECOND, START + SECOND]
+        assert step.timestamps_ms == [START + 500_000 * SECOND, START + SECOND]
+
+    @pytest.mark.parametrize("on_outcome", [False, True])
+    def test_a_time_that_no_topic_takes_is_refused(self, *, on_outcome: bool) -> None:
+        """Brokers refuse an example that is a week ahead, for ever, and with it all that is behind it."""
+        at = [6 * 86_400 + 2, 6 * 86_400 + 2.001, 1]
+        join = PartitionJoin(rule_of(RULE)._replace(several="first", on_outcome=on_outcome), ORIGIN)
+        ahead = [impression(number, seconds, f"i{number}") for number, seconds in enumerate(at)]
+        join.offer_impressions(read_impressions(ahead, 10_000), 3, 3)
+        said = [outcome(2 + number, 3, name=f"i{number}") for number in range(3)]
+        join.offer_outcomes(read_outcomes([heartbeat(0, 0, 0), heartbeat(1, 2, 3), *said, heartbeat(5, 68, 3)], 10_000))
+        step = join.advance(10_000)
+        assert labels_of(step) == [1, 1]
+        assert [(each.record.offset(), each.reason, each.fault) for each in step.refused] == [
+            (
+                1,
+                Reason.BAD_TIMESTAMP,
+                (
+                    f"expected a time at most 6 days after {START + 2000}, when it was in the log, found "
+                    f"{START + int(at[1] * SECOND)}"
+                ),
+            )
+        ]
 
     def test_a_clock_that_was_ahead_is_put_back(self) -> None:
         """A joiner whose clock was wrong costs the labels of its time, and of no other."""
         logs = [heartbeat(0, 0, 0), heartbeat(1, 9_000, 1), heartbeat(2, 0.5, 1), outcome(3, 31), heartbeat(4, 96)]
         _, step = joined_at_once([impression(0, 0, "b"), impression(1, 30)], logs)
+        assert labels_of(step) == [-1, 1]
+
+    def test_a_clock_that_was_ahead_is_put_back_behind_outcomes(self) -> None:
+        """Impressions of later are not drawn to the front of outcomes that show that the clock is wrong."""
+        said = [outcome(2, 0.2, name="c"), heartbeat(3, 0.5, 1), outcome(4, 31), heartbeat(5, 96, 2)]
+        _, step = joined_at_once(
+            [impression(0, 0, "b"), impression(1, 30)], [heartbeat(0, 0, 0), heartbeat(1, 9_000, 1), *said]
+        )
         assert labels_of(step) == [-1, 1]
 
     def test_outcomes_alone_move_the_clock_by_a_majority(self) -> None:
@@ -248,9 +278,10 @@ class TestOneByOne:
         position = JoinPosition(0, 1, 1, OutcomeClock(START + 200 * SECOND))
         _, step = joined_at_once(shown, logs[1:], position=position)
         assert [(each.topic, each.reason, each.record.offset()) for each in step.refused] == [
-            ("impressions", Reason.LATE, 0)
+            ("outcomes", Reason.LATE, 1),
+            ("impressions", Reason.LATE, 0),
         ]
-        assert labels_of(step) == [-1]
+        assert labels_of(step) == [1]
 
     def test_where_outcomes_are_gone(self) -> None:
         """Nobody knows the label of what may need them; by the first time that is there, the others are told."""

@@ -12,7 +12,7 @@ from stream_apple.stream.log.ports import Committed, LogRange
 
 JOIN = rule_of(RULE)
 POSITION = JoinPosition(50, 40, 30, OutcomeClock(5, 2, 9), 3)
-COMMITTED = POSITION.to_committed(JOIN.outcomes, JOIN.fingerprint)
+COMMITTED = POSITION.to_committed(JOIN, JOIN.fingerprint)
 
 
 def logs(impressions: tuple[int, int] = (0, 100), outcomes: tuple[int, int] = (0, 100)) -> JoinLogs:
@@ -27,8 +27,10 @@ def test_a_first_time() -> None:
 
 
 def test_what_was_committed_is_read_back(log_events: list[EventDict]) -> None:
-    """Every part of it, and without a word."""
-    assert starting_point(JOIN, 0, COMMITTED, logs((50, 50), (30, 40))) == POSITION
+    """Every part of it, and without a word; before, nobody noted where the examples were written."""
+    before = COMMITTED._replace(metadata=COMMITTED.metadata.replace('"examples":"examples",', ""))
+    for committed in (COMMITTED, before):
+        assert starting_point(JOIN, 0, committed, logs((50, 50), (30, 40))) == POSITION
     assert log_events == []
 
 
@@ -36,7 +38,7 @@ def test_other_settings_are_told(log_events: list[EventDict]) -> None:
     """And hold from here on."""
     assert starting_point(JOIN._replace(wait_ms=9), 3, COMMITTED, logs()) == POSITION
     assert [(each["event"], each["partition"], each["offset"]) for each in log_events] == [("join_changed", 3, 50)]
-    assert JOIN._replace(max_outcomes=3).fingerprint == JOIN.fingerprint
+    assert JOIN._replace(max_outcomes=3, examples="others").fingerprint == JOIN.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,8 @@ def test_other_settings_are_told(log_events: list[EventDict]) -> None:
         ("", "expected JSON, found nothing"),
         ('{"v":1,"start":0,"model":"0123456789abcdef"}', "expected topic, found nothing"),
         (COMMITTED.metadata.replace('"outcomes":40', '"outcomes":-1'), "outcomes"),
-        (COMMITTED.metadata.replace('"topic":"outcomes"', '"topic":"clicks"'), "found one with clicks"),
+        (COMMITTED.metadata.replace('"topic":"outcomes"', '"topic":"clicks"'), "of outcomes outcomes, found .* clicks"),
+        (COMMITTED.metadata.replace('"examples":"examples"', '"examples":"old"'), "of examples examples, found .* old"),
         (COMMITTED.metadata.replace('"v":1', '"v":2'), "expected v to be 1, found 2"),
     ],
 )
@@ -70,3 +73,10 @@ def test_outcomes_that_are_gone(log_events: list[EventDict]) -> None:
     found = starting_point(JOIN, 2, COMMITTED, logs(outcomes=(31, 100)))
     assert found == JoinPosition(50, 31, 31, OutcomeClock(), NOT_KNOWN)
     assert [each["event"] for each in log_events] == ["outcomes_gone"]
+
+
+def test_outcomes_that_were_made_anew(log_events: list[EventDict]) -> None:
+    """What was held is gone, too: a joiner would wait for ever for offsets that the log does not have yet."""
+    found = starting_point(JOIN, 2, COMMITTED, logs(outcomes=(0, 39)))
+    assert found == JoinPosition(50, 0, 0, OutcomeClock(), NOT_KNOWN)
+    assert [(each["event"], each["start"], each["stop"]) for each in log_events] == [("outcomes_gone", 39, 40)]

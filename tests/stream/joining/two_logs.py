@@ -33,7 +33,8 @@ class TwoLogs(NamedTuple):
 def rule_of(rule: Rule, max_outcomes: int = 1_000_000) -> JoinRule:
     """The product's rule of the same content."""
     default, several = rule.default, rule.several
-    return JoinRule("impressions", "outcomes", rule.wait, rule.tolerance, default, several, max_outcomes, 10_000)
+    times = rule.wait, rule.tolerance
+    return JoinRule("impressions", "outcomes", *times, default, several, max_outcomes, 10_000, examples="examples")
 
 
 def make_logs(

@@ -75,6 +75,10 @@ def _bound(impression: Record, heartbeats: Sequence[Record]) -> int:
     return min([impression.timestamp()[1], *times])
 
 
+def _is_too_far_ahead(impression: Record, bound: int) -> bool:
+    return (impression.timestamp()[1] - bound) / 86_400_000 > 6
+
+
 def _is_heartbeat(record: Record) -> bool:
     return "heartbeat" in content_of(record.value())
 
@@ -100,6 +104,8 @@ def joined_at_once(rule: Rule, impressions: Sequence[Record], outcomes: Sequence
     found = []
     for impression in impressions:
         time, name = _bound(impression, heartbeats), content_of(impression.value())["id"]
+        if _is_too_far_ahead(impression, time):
+            continue
         window = range(time - rule.tolerance, time + rule.wait + 1)
         own = [
             each for each in outcomes if content_of(each.value()).get("id") == name and each.timestamp()[1] in window
@@ -135,7 +141,8 @@ def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequ
                 if after[1] >= 100:
                     after = (after[2], 0, -1)
             covers = content_of(entry.value()).get("heartbeat", impression.offset() + 1)
-            if after[0] > time + rule.wait + rule.tolerance and covers > impression.offset():
+            is_old = not _is_heartbeat(entry) and at < after[0] - rule.wait - rule.tolerance
+            if after[0] > time + rule.wait + rule.tolerance and covers > impression.offset() and not is_old:
                 break
             taken += 1
             if not _is_heartbeat(entry) and at < now - hold:
@@ -150,7 +157,7 @@ def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequ
                     each[1] = min(each[1], now)
             while held and held[0][1] is not None and held[0][1] < now - hold:
                 held.pop(0)
-        if now > time + rule.wait + 2 * rule.tolerance:
+        if now > time + rule.wait + 2 * rule.tolerance or _is_too_far_ahead(impression, time):
             joined.refused_impressions.append(impression.offset())
             continue
         name = content_of(impression.value())["id"]

@@ -57,9 +57,9 @@ def _partition(
     if found.outcomes_gone is not None:
         start, stop = found.outcomes_gone
         text = (
-            f"expected outcomes from offset {start} on, found {stop} as the first: impressions that may need them are"
+            f"outcomes from offset {start} up to {stop} are gone: impressions that may need them are dead letters, late"
         )
-        yield Finding("note", subject, f"{rule.outcomes}-{number}: {text} dead letters, late")
+        yield Finding("note", subject, f"{rule.outcomes}-{number}: {text}")
     if found.changed:
         text = f"settings of what is joined have changed: from offset {found.position.impressions} on, they hold"
         yield Finding("note", subject, f"{rule.impressions}-{number}: {text}")

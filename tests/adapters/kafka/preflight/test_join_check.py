@@ -60,7 +60,7 @@ class Left:
         """As a joiner does."""
         rule = JoinRule.of(config or self.config)
         position = JoinPosition(impressions, outcomes, outcomes, OutcomeClock())
-        self.commit_text(impressions, position.to_committed(rule.outcomes, rule.fingerprint).metadata)
+        self.commit_text(impressions, position.to_committed(rule, rule.fingerprint).metadata)
 
     def commit_text(self, offset: int, metadata: str) -> None:
         """The offset and any text."""
@@ -188,18 +188,19 @@ class TestOffsets:
         left.commit(5, 3)
         left.delete_before(config.join.outcomes, 4)
         assert left.of_the_group("fault") == []
-        assert any("expected outcomes from offset 3 on, found 4" in text for text in left.of_the_group("note"))
+        assert any("outcomes from offset 3 up to 4 are gone" in text for text in left.of_the_group("note"))
 
     def test_offsets_of_somebody_else(self, config: Config) -> None:
         """Of a consumer that is no joiner, or of a join with other topics."""
         left = Left(config)
         left.commit_text(5, "")
         assert "expected what `stream-apple join` writes" in left.of_the_group("fault")[0]
-        join = config.join.model_copy(update={"outcomes": "others"})
-        left.commit(5, 3, config.model_copy(update={"join": join}))
-        assert (
-            f"expected a join with topic {config.join.outcomes}, found one with others" in left.of_the_group("fault")[0]
-        )
+        for what, section in (("outcomes", "join"), ("examples", "topics")):
+            here = getattr(config, section)
+            other = here.model_copy(update={what: "others"})
+            left.commit(5, 3, config.model_copy(update={section: other}))
+            told = f"expected a join with the topic of {what} {getattr(here, what)}, found one with others"
+            assert told in left.of_the_group("fault")[0]
 
     def test_settings_that_have_changed(self, config: Config) -> None:
         """A note, as it may be meant."""

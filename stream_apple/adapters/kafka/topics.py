@@ -157,18 +157,29 @@ def _of_joined_examples(joining: JoinSettings | None, max_record_bytes: int) -> 
     if joining is None:
         return []
     return [
+        _stays(joining),
         Requirement("message.timestamp.type", "exactly", "CreateTime"),
         Requirement(BEFORE, "at least", UNLIMITED),
         *_room(largest_prediction(max_record_bytes)),
     ]
 
 
+def _joined_ms(joining: JoinSettings) -> int:
+    """Return how long a record must stay: its wait goes by first, and then a joiner or a worker may be down for a day.
+
+    That of an example is over when it comes: a topic that deletes sooner would delete it at once.
+    """
+    return joining.wait + joining.tolerance + DAY_MS
+
+
+def _stays(joining: JoinSettings) -> Requirement:
+    return Requirement("retention.ms", "no less than", _joined_ms(joining))
+
+
 def _of_joiners(
     joining: JoinSettings, outputs: list[Requirement], max_record_bytes: int
 ) -> dict[str, list[Requirement]]:
-    # A record is needed until its wait is over, and a joiner may be down for a day.
-    kept = Requirement("retention.ms", "no less than", joining.wait + joining.tolerance + DAY_MS)
-    logs = [Requirement("cleanup.policy", "exactly", "delete"), kept]
+    logs = [Requirement("cleanup.policy", "exactly", "delete"), _stays(joining)]
     return {
         joining.impressions: logs,
         joining.outcomes: logs,
@@ -216,7 +227,12 @@ def creation(
 def kept_for(
     topics: TopicSettings, retention_ms: int, joining: JoinSettings | None = None
 ) -> dict[str, dict[str, str]]:
-    """Return topic name -> the settings that keep a record for so long by its own timestamp, or FOREVER."""
+    """Return topic name -> the settings that keep a record for so long by its own timestamp, or FOREVER.
+
+    With `joining`, it is at least so long as joining takes.
+    """
+    if joining is not None and retention_ms != FOREVER:
+        retention_ms = max(retention_ms, _joined_ms(joining))
     # Kafka deletes by the records' own timestamps: old records would be deleted as they are written, learned or not. A
     # topic that refuses records older than half of the retention makes that an error which the producer sees, and
     # leaves its readers, such as a worker that was down, at least the other half.

@@ -178,7 +178,8 @@ class MergingSettings(Section):
     world of its own. To set it, or to change `every` or `parents`, begin a new `worker.group`; it needs the topic
     `topics.merges`."""
     every: Integer = Field(default=1, ge=1, le=1_000_000, json_schema_extra={"unit": "epochs"})
-    """How many epochs a round has. At its end each partition writes two snapshots, reads one, and waits."""
+    """How many epochs a round has. At its end each partition waits for the merged model; one whose worker does not
+    merge writes a snapshot before, and its worker reads the result."""
     parents: Literal["votes", "union"] = "votes"
     """Which monomials become parents of all, of those that partitions have chosen since the last merge. `votes`: as
     many as one partition chooses, and first those that most have chosen. `union`: all of them, as in the paper;

@@ -321,7 +321,7 @@ class ServeSettings(Section):
     go, and other requests wait."""
     max_lag: Duration = Field(default=10 * SECOND, ge=SECOND // 10, le=DAY)
     """How far a replica may be behind and still be ready: it is not if the group committed something longer ago that
-    the replica has not learned."""
+    the replica has not learned. With `follow = "snapshots"` a replica that has a model is ready."""
 
     def address(self, port: int | None = None) -> str:
         """Return the address for clients on this machine; `port` is what 0 has become."""
@@ -370,8 +370,8 @@ class LimitSettings(Section):
     max_label: Number = Field(default=1e9, ge=-1e18, le=1e18)
     """The largest label. An example with a larger one is a dead letter."""
     max_reject_share: Number = Field(default=0.5, gt=0, le=1)
-    """The largest share of dead letters among a partition's last 10,000 records. Above it the worker stops with exit
-    code 71."""
+    """The largest share of dead letters among a partition's last 10,000 records, from its first 1,000 on. Above it the
+    worker stops with exit code 71."""
     max_consecutive_rejects: Integer = Field(default=1000, ge=1, json_schema_extra={"unit": "records"})
     """The most dead letters of a partition in a row. After more the worker stops with exit code 71."""
 

@@ -159,7 +159,8 @@ class EpochSettings(Section):
     """Spans of event time after which the model grows."""
 
     length: Duration = Field(default=HOUR, ge=EPOCH_LENGTH.low, le=EPOCH_LENGTH.high)
-    """How much event time passes before the model grows again. Event time is the records' timestamps."""
+    """How much event time passes before the model grows again. Event time is the records' timestamps, or what
+    `input.timestamp` names."""
     max_ahead: Duration = Field(default=7 * DAY, ge=MAX_AHEAD.low, le=MAX_AHEAD.high)
     """How far a timestamp may lie ahead of the highest one of its partition so far. A record further ahead is a dead
     letter, unless more than three in a row agree; many that agree can put the clock right, ahead or back: see
@@ -218,7 +219,7 @@ LabelOrNone = Annotated[
 class JoinSettings(Section):
     """How `stream-apple join` makes examples of impressions, and of the outcomes that come later.
 
-    For all but the group its process follows `[worker]`.
+    Its process follows `[worker]`, but for the group and for what is about models: snapshots, threads, skips, a start.
     """
 
     impressions: TopicName = "impressions"

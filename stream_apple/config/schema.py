@@ -71,7 +71,8 @@ class TopicSettings(Section):
     predictions: TopicName = "predictions"
     """The topic to which predictions are written. It has as many partitions as the examples topic."""
     dead_letters: TopicName = "dead-letters"
-    """The topic to which records that can't be used are written, with the reason in their headers."""
+    """The topic to which records that can't be used are written, with the reason in their headers. It may have any
+    number of partitions."""
     models: TopicName = "models"
     """The compacted topic that keeps snapshots of the models. It has as many partitions as the examples topic."""
     merges: TopicName = "merges"

@@ -187,8 +187,15 @@ def _of_joiners(
     }
 
 
-def partitions_of(topics: TopicSettings, name: str, examples: int) -> int:
-    """Return how many partitions a topic must have, given those of the examples topic; one orders all merges."""
+def partitions_of(
+    topics: TopicSettings, name: str, examples: int, there: int | None = None, joining: JoinSettings | None = None
+) -> int:
+    """Return how many partitions a topic must have, given those of the examples topic; one orders all merges.
+
+    there  those that it has, if as many will do for dead letters, which fold into any number
+    """
+    if there is not None and name in {topics.dead_letters, None if joining is None else joining.dead_letters}:
+        return there
     return 1 if name == topics.merges else examples
 
 
@@ -358,7 +365,8 @@ def ensure(
 ) -> list[TopicReport]:
     """Compare existing topics with the requirements and create missing ones, but none while an existing one differs.
 
-    partitions        None: as many as the examples topic has; if that is missing, as many as the impressions, else 1
+    partitions        None: as many as the examples topic has; if that is missing, as many as the impressions, else 1;
+                      and of dead letters as many as there are
     retention_ms      how long a record is kept, by its own timestamp, or FOREVER; None: RETENTION_MS in new topics, and
                       unchanged in existing ones
     max_record_bytes  of the examples; it decides how large outputs may be
@@ -372,13 +380,15 @@ def ensure(
     asked = {} if retention_ms is None else kept_for(topics, retention_ms, joining)
     examples = found[topics.examples].settings if topics.examples in found else created[topics.examples]
     examples = {**examples, **asked.get(topics.examples, {})}
+    asked_partitions = partitions
     if partitions is None:
         counted = [topics.examples] if joining is None else [topics.examples, joining.impressions]
         partitions = next((found[name].partitions for name in counted if name in found), 1)
     reports = []
     missing: dict[str, NewTopic] = {}
     for name, needed in requirements(topics, examples, max_record_bytes, merging=merging, joining=joining).items():
-        count = partitions_of(topics, name, partitions)
+        there = found[name].partitions if name in found and asked_partitions is None else None
+        count = partitions_of(topics, name, partitions, there, joining)
         if name in found:
             wanted = asked.get(name, {})
             exact = [Requirement(setting, "exactly", value) for setting, value in wanted.items()]

@@ -179,6 +179,23 @@ class TestEnsure:
             ("created", 4),
         ]
 
+    def test_dead_letters_may_have_any_number_of_partitions(self, config: Config) -> None:
+        """They fold, so that groups may share a small topic of them; a number that is asked for holds for it, too."""
+        topics = config.topics
+        make_topic(config, topics.examples, 3)
+        make_topic(
+            config, topics.dead_letters, max_message_bytes="2000000", message_timestamp_after_max_ms=str(UNLIMITED)
+        )
+        reports = ensure(Cluster(config.kafka), topics)
+        assert [(report.verdict, report.partitions) for report in reports] == [
+            ("as needed", 3),
+            ("created", 3),
+            ("as needed", 1),
+            ("created", 3),
+        ]
+        asked = [difference for report in ensure(Cluster(config.kafka), topics, 3) for difference in report[3]]
+        assert asked == [Difference(topics.dead_letters, "partitions", "3", "1")]
+
     def test_outputs_are_never_compacted(self, config: Config) -> None:
         """Readers would lose the earlier of two predictions with one key, and a record without a key is refused."""
         topics = config.topics

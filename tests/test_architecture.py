@@ -204,9 +204,9 @@ ALLOWED: dict[str, set[str]] = {
     "files": _CORE | {"errors", "nearest_names"},
     "offline": _CORE | {"core.learner.options", "files", "errors"},
     "offline.sharding": _CORE | {"core.learner.options", "offline", "errors"},
-    "study": _CORE | {"core.learner.options", "files", "offline", "errors", "whole_files"},
+    "study": _CORE | {"core.learner.options", "files", "offline", "errors", "untrusted", "whole_files"},
     "study.runs": _CORE | {"core.learner.options", "offline", "study", "errors"},
-    "study.report": _CORE | {"core.learner.options", "offline", "study", "study.runs", "errors"},
+    "study.report": _CORE | {"core.learner.options", "offline", "study", "study.runs", "errors", "untrusted"},
     "study.experiments": _CORE
     | {
         "core.learner.options",

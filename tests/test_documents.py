@@ -124,6 +124,14 @@ def test_targets_of_make_exist(text: str) -> None:
     assert {target for call in calls for target in call} <= targets
 
 
+def test_events_exist(text: str) -> None:
+    """Those that stand behind the word are rows of the table of events."""
+    table = (ROOT / "deploy" / "events.md").read_text(encoding="utf-8")
+    named = re.findall(r"\bevents? (`[a-z_]+`(?:(?:,? and|,) `[a-z_]+`)*)", text)
+    names = {name for together in named for name in re.findall(r"`([a-z_]+)`", together)}
+    assert names <= set(re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE))
+
+
 def test_alerts_exist(text: str) -> None:
     """Under these names."""
     assert set(re.findall(r"\bStreamApple[A-Z]\w+", text)) <= {alert["alert"] for alert in alerts()}

@@ -104,7 +104,8 @@ def command(
     with ExitStack() as opened:
         if port is not None:
             logs.configure("auto", conceal=conceal)
-            say(f"stream-apple: http://{first.http.host}:{opened.enter_context(serving(view, first.http.host, port))}")
+            found = opened.enter_context(serving(view, first.http.host, port))
+            say(f"stream-apple: {first.http.address(found)}")
         signals = opened.enter_context(Signals())
         told = compare_groups(first, second, request, lambda: view.turned() or signals.stopping())
         _follow(told, view, names, as_json=as_json) if follow else _show_last(told, names, as_json=as_json)

@@ -141,10 +141,13 @@ class _Told:
             self._judge.take(shown)
         if time.monotonic() < self._due:
             return
-        found, unanswered = self._judge.judgement(0), self._judge.unanswered(0)
-        say(
-            f"{self._site.asked:,} asked; of the latest {self._judge.judged:,} decided, {unanswered:,} had no answer, "
-            f"the others a loss of {found.answers:.4f}, the best constant {found.constant:.4f}",
-            err=True,
-        )
+        say(f"{self._site.asked:,} asked; {_how_good(self._judge)}", err=True)
         self._judge, self._due = Judge(), time.monotonic() + _REPORT_S
+
+
+def _how_good(judge: Judge) -> str:
+    (answers, constant), unanswered = judge.judgement(0), judge.unanswered(0)
+    told = f"of the latest {judge.judged:,} decided, {unanswered:,} had no answer"
+    if unanswered == judge.judged:
+        return told
+    return f"{told}, the others a loss of {answers:.4f}, the best constant {constant:z.4f}"

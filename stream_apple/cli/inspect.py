@@ -163,7 +163,8 @@ def _discretised(facts: Facts) -> Iterator[str]:
     """Yield lines on splines or intervals, unless numbers are learned as they are."""
     options, count = facts["options"], facts["discretised"]
     if options["discretise"] != "none":
-        waits = f"; cuts are made after {options['reservoir']:,} examples" if not count else ""
+        waiting = not count and facts["examples"] < options["reservoir"]
+        waits = f"; cuts are made after {options['reservoir']:,} examples" if waiting else ""
         become = "have splines" if options["discretise"] == "spline" else "are cut into intervals"
         yield f"discretised ({options['discretise']}): {count:,} features {become}{waits}"
         refits = facts.get("refits")  # a worker of an older version has none

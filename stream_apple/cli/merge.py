@@ -29,8 +29,8 @@ def command(files: tuple[Path, ...], out: Path, parents: Parents, *, as_json: bo
     """Make one model of the models in FILES, which `stream-apple inspect --save` has written.
 
     They must have been learned with the same options of the learner. Weights are averaged, each by how much its model
-    has learned about it; a monomial is a parent if it is one in any model. The order of FILES decides the last bits.
-    `inspect --file` shows the merged model, and the models that it was made of.
+    has learned about it; an earlier parent stays one, unless it retired in more models than kept it. The order of FILES
+    decides the last bits. `inspect --file` shows the merged model, and the models that it was made of.
 
     Exits with 73 if a file is damaged, 78 if models can't be merged, or not with each other.
     """

@@ -46,7 +46,8 @@ _MOST_PARTITIONS, _MOST_REPLICAS = 100_000, 10_000  # librdkafka's own bounds
     default=None,
     metavar="DURATION",
     help="How long a record stays, by its own timestamp; the examples topic refuses one older than half of that. "
-    "With `forever`, for histories, nothing is deleted or refused.  "
+    "With `forever`, for histories, nothing is deleted or refused. With [join] at least a day longer than impressions "
+    "wait.  "
     f"[default: {format_duration(RETENTION_MS)} for new topics, unchanged for existing ones]",
 )
 @click.option(

@@ -71,7 +71,8 @@ class TopicSettings(Section):
     predictions: TopicName = "predictions"
     """The topic to which predictions are written. It has as many partitions as the examples topic."""
     dead_letters: TopicName = "dead-letters"
-    """The topic to which records that can't be used are written, with the reason in their headers."""
+    """The topic to which records that can't be used are written, with the reason in their headers. It may have any
+    number of partitions."""
     models: TopicName = "models"
     """The compacted topic that keeps snapshots of the models. It has as many partitions as the examples topic."""
     merges: TopicName = "merges"
@@ -159,7 +160,8 @@ class EpochSettings(Section):
     """Spans of event time after which the model grows."""
 
     length: Duration = Field(default=HOUR, ge=EPOCH_LENGTH.low, le=EPOCH_LENGTH.high)
-    """How much event time passes before the model grows again. Event time is the records' timestamps."""
+    """How much event time passes before the model grows again. Event time is the records' timestamps, or what
+    `input.timestamp` names."""
     max_ahead: Duration = Field(default=7 * DAY, ge=MAX_AHEAD.low, le=MAX_AHEAD.high)
     """How far a timestamp may lie ahead of the highest one of its partition so far. A record further ahead is a dead
     letter, unless more than three in a row agree; many that agree can put the clock right, ahead or back: see
@@ -178,7 +180,8 @@ class MergingSettings(Section):
     world of its own. To set it, or to change `every` or `parents`, begin a new `worker.group`; it needs the topic
     `topics.merges`."""
     every: Integer = Field(default=1, ge=1, le=1_000_000, json_schema_extra={"unit": "epochs"})
-    """How many epochs a round has. At its end each partition writes two snapshots, reads one, and waits."""
+    """How many epochs a round has. At its end each partition waits for the merged model; one whose worker does not
+    merge writes a snapshot before, and its worker reads the result."""
     parents: Literal["votes", "union"] = "votes"
     """Which monomials become parents of all, of those that partitions have chosen since the last merge. `votes`: as
     many as one partition chooses, and first those that most have chosen. `union`: all of them, as in the paper;
@@ -217,7 +220,7 @@ LabelOrNone = Annotated[
 class JoinSettings(Section):
     """How `stream-apple join` makes examples of impressions, and of the outcomes that come later.
 
-    For all but the group its process follows `[worker]`.
+    Its process follows `[worker]`, but for the group and for what is about models: snapshots, threads, skips, a start.
     """
 
     impressions: TopicName = "impressions"
@@ -320,7 +323,7 @@ class ServeSettings(Section):
     go, and other requests wait."""
     max_lag: Duration = Field(default=10 * SECOND, ge=SECOND // 10, le=DAY)
     """How far a replica may be behind and still be ready: it is not if the group committed something longer ago that
-    the replica has not learned."""
+    the replica has not learned. With `follow = "snapshots"` a replica that has a model is ready."""
 
     def address(self, port: int | None = None) -> str:
         """Return the address for clients on this machine; `port` is what 0 has become."""
@@ -369,8 +372,8 @@ class LimitSettings(Section):
     max_label: Number = Field(default=1e9, ge=-1e18, le=1e18)
     """The largest label. An example with a larger one is a dead letter."""
     max_reject_share: Number = Field(default=0.5, gt=0, le=1)
-    """The largest share of dead letters among a partition's last 10,000 records. Above it the worker stops with exit
-    code 71."""
+    """The largest share of dead letters among a partition's last 10,000 records, from its first 1,000 on. Above it the
+    worker stops with exit code 71."""
     max_consecutive_rejects: Integer = Field(default=1000, ge=1, json_schema_extra={"unit": "records"})
     """The most dead letters of a partition in a row. After more the worker stops with exit code 71."""
 

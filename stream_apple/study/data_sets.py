@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, get_args
 from stream_apple.errors import ConfigurationError
 from stream_apple.study.methods import METHODS
 from stream_apple.study.tasks import Problem
+from stream_apple.untrusted import UnreadableFileError, read_file
 
 MANIFEST = "manifest.toml"
 SUFFIXES = tuple(f".{kind}{packed}" for kind in ("svm", "vw", "jsonl", "msgpack") for packed in ("", ".gz"))
@@ -79,8 +80,10 @@ def find_data_sets(folder: Path, manifest: Path | None = None) -> FoundSets:
 
 def _tables(manifest: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(manifest.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
+        return tomllib.loads(read_file(manifest).decode("utf-8-sig"))
+    except UnreadableFileError as error:
+        raise ConfigurationError(str(error)) from None
+    except UnicodeDecodeError as error:
         raise ConfigurationError(f"{manifest}: expected a readable file, found: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{manifest}: expected TOML, found: {error}") from None

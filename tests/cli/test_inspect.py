@@ -105,3 +105,14 @@ def test_what_rounds_to_nothing_has_no_sign(tmp_path: Path, monkeypatch: pytest.
     assert "-0.0000" not in text
     assert "0  1.5" in text
     assert "-0  1.5" not in text
+
+
+def test_cuts_are_waited_for_until_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no feature is a number, nothing is cut, and nothing waits once the first examples are learned."""
+    model = new_model()
+    options = view_model(model, Names(), 5).facts(5)["options"] | {"discretise": "spline", "reservoir": 40}
+    text, _ = printed(model, tmp_path / "model", monkeypatch, options=options)
+    assert "discretised (spline): 0 features have splines; cuts are made after 40 examples\n" in text
+    model.process(RECORDS)
+    text, _ = printed(model, tmp_path / "other", monkeypatch, options=options)
+    assert "discretised (spline): 0 features have splines\n" in text

@@ -319,7 +319,7 @@ class TestAnotherExperiment:
         (("--epochs", "0"), "expected whole numbers above 0"),
         (("--sets", "none"), "--sets: expected some of pairs, slope, found none"),
         (("--manifest", "none.toml"), "expected a readable file"),
-        (("--paper", "none.tsv"), "expected a readable table"),
+        (("--paper", "none.tsv"), "expected a readable file"),
         (("--loss", "logistic", *OURS), "slope.svm.gz: expected two labels for the logistic loss"),
     ],
 )

@@ -100,6 +100,7 @@ def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Pa
             learner={"bits": 12, "loss": "logistic", "method": method},
             epochs={"length": "1h"},
             limits={"max_features": 16},
+            http={"host": "0.0.0.0"},  # the default, which is no address to open
         )
         topic_of_predictions = own["predictions"]
         if name == "champion":
@@ -154,5 +155,6 @@ def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Pa
             follower.terminate()
         output, _ = follower.communicate(timeout=DEADLINE_S)
     assert follower.returncode == 0
+    assert output.startswith(f"stream-apple: http://localhost:{port}/\n")
     assert "challenger is better by" in output
     _promote(paths, tmp_path)

@@ -1,5 +1,6 @@
 """Which files are data sets, and what a manifest may say."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,12 @@ def test_faults_of_a_folder_are_explained(tmp_path: Path) -> None:
     (tmp_path / "a.svm.gz").write_text("")
     with pytest.raises(ConfigurationError, match=r"one file a data set, found a\.svm and a\.svm\.gz"):
         find_data_sets(tmp_path)
+
+
+def test_what_is_no_regular_file_is_refused_and_not_read(folder: Path) -> None:
+    """A pipe that nobody writes to would be waited for without end: as a manifest, and as the paper's table."""
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    for read in (lambda: find_data_sets(folder, pipe), lambda: read_paper(pipe)):
+        with pytest.raises(ConfigurationError, match=r"expected a readable file .*: it is a pipe"):
+            read()

@@ -157,6 +157,7 @@ def _of_joined_examples(joining: JoinSettings | None, max_record_bytes: int) -> 
     if joining is None:
         return []
     return [
+        _stays(joining),
         Requirement("message.timestamp.type", "exactly", "CreateTime"),
         Requirement(BEFORE, "at least", UNLIMITED),
         # A joiner refuses impressions that are further ahead (`stream/joining/rule.py`).
@@ -165,12 +166,22 @@ def _of_joined_examples(joining: JoinSettings | None, max_record_bytes: int) -> 
     ]
 
 
+def _joined_ms(joining: JoinSettings) -> int:
+    """Return how long a record must stay: its wait goes by first, and then a joiner or a worker may be down for a day.
+
+    That of an example is over when it comes: a topic that deletes sooner would delete it at once.
+    """
+    return joining.wait + joining.tolerance + DAY_MS
+
+
+def _stays(joining: JoinSettings) -> Requirement:
+    return Requirement("retention.ms", "no less than", _joined_ms(joining))
+
+
 def _of_joiners(
     joining: JoinSettings, outputs: list[Requirement], max_record_bytes: int
 ) -> dict[str, list[Requirement]]:
-    # A record is needed until its wait is over, and a joiner may be down for a day.
-    kept = Requirement("retention.ms", "no less than", joining.wait + joining.tolerance + DAY_MS)
-    logs = [Requirement("cleanup.policy", "exactly", "delete"), kept]
+    logs = [Requirement("cleanup.policy", "exactly", "delete"), _stays(joining)]
     return {
         joining.impressions: logs,
         joining.outcomes: logs,
@@ -178,8 +189,15 @@ def _of_joiners(
     }
 
 
-def partitions_of(topics: TopicSettings, name: str, examples: int) -> int:
-    """Return how many partitions a topic must have, given those of the examples topic; one orders all merges."""
+def partitions_of(
+    topics: TopicSettings, name: str, examples: int, there: int | None = None, joining: JoinSettings | None = None
+) -> int:
+    """Return how many partitions a topic must have, given those of the examples topic; one orders all merges.
+
+    there  those that it has, if as many will do for dead letters, which fold into any number
+    """
+    if there is not None and name in {topics.dead_letters, None if joining is None else joining.dead_letters}:
+        return there
     return 1 if name == topics.merges else examples
 
 
@@ -218,7 +236,12 @@ def creation(
 def kept_for(
     topics: TopicSettings, retention_ms: int, joining: JoinSettings | None = None
 ) -> dict[str, dict[str, str]]:
-    """Return topic name -> the settings that keep a record for so long by its own timestamp, or FOREVER."""
+    """Return topic name -> the settings that keep a record for so long by its own timestamp, or FOREVER.
+
+    With `joining`, it is at least so long as joining takes.
+    """
+    if joining is not None and retention_ms != FOREVER:
+        retention_ms = max(retention_ms, _joined_ms(joining))
     # Kafka deletes by the records' own timestamps: old records would be deleted as they are written, learned or not. A
     # topic that refuses records older than half of the retention makes that an error which the producer sees, and
     # leaves its readers, such as a worker that was down, at least the other half.
@@ -344,7 +367,8 @@ def ensure(
 ) -> list[TopicReport]:
     """Compare existing topics with the requirements and create missing ones, but none while an existing one differs.
 
-    partitions        None: as many as the examples topic has; if that is missing, as many as the impressions, else 1
+    partitions        None: as many as the examples topic has; if that is missing, as many as the impressions, else 1;
+                      and of dead letters as many as there are
     retention_ms      how long a record is kept, by its own timestamp, or FOREVER; None: RETENTION_MS in new topics, and
                       unchanged in existing ones
     max_record_bytes  of the examples; it decides how large outputs may be
@@ -358,13 +382,15 @@ def ensure(
     asked = {} if retention_ms is None else kept_for(topics, retention_ms, joining)
     examples = found[topics.examples].settings if topics.examples in found else created[topics.examples]
     examples = {**examples, **asked.get(topics.examples, {})}
+    asked_partitions = partitions
     if partitions is None:
         counted = [topics.examples] if joining is None else [topics.examples, joining.impressions]
         partitions = next((found[name].partitions for name in counted if name in found), 1)
     reports = []
     missing: dict[str, NewTopic] = {}
     for name, needed in requirements(topics, examples, max_record_bytes, merging=merging, joining=joining).items():
-        count = partitions_of(topics, name, partitions)
+        there = found[name].partitions if name in found and asked_partitions is None else None
+        count = partitions_of(topics, name, partitions, there, joining)
         if name in found:
             wanted = asked.get(name, {})
             exact = [Requirement(setting, "exactly", value) for setting, value in wanted.items()]

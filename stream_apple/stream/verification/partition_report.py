@@ -117,7 +117,7 @@ class Report(NamedTuple):
         found = []
         if self.covered.origin == "snapshot" and (between is None or between.start > begin):
             left_out = sum(gap.stop - gap.start for gap in self.gaps if gap.stop <= start)
-            why = f"records before {start} are gone: only what came after its snapshot is proved"
+            why = "some of these records are gone: only what came after its snapshot is proved"
             found.append(Unproved(begin, start, why, start - begin - left_out))
         if between is not None:
             found.append(between)

@@ -8,6 +8,7 @@ as 1.
 
 import csv
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from stream_apple.errors import ConfigurationError
 from stream_apple.study.methods import BASELINES
 from stream_apple.study.report.derived import ratio, relative_error
 from stream_apple.study.report.outcomes import BEST, label_of
+from stream_apple.untrusted import UnreadableFileError, read_file
 
 REVERSED = {
     "linear": "lin",
@@ -51,9 +53,10 @@ class PaperRow(NamedTuple):
 def read_paper(path: Path) -> dict[str, PaperRow]:
     """Read the rows by the names of their sets; ConfigurationError says what is wrong with the file."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t"))
-    except (OSError, UnicodeDecodeError) as error:
+        rows = list(csv.DictReader(StringIO(read_file(path).decode(), newline=""), delimiter="\t"))
+    except UnreadableFileError as error:
+        raise ConfigurationError(str(error)) from None
+    except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: expected a readable table, found: {error}") from None
     found = {}
     for number, row in enumerate(rows, 2):

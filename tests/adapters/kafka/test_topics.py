@@ -179,6 +179,23 @@ class TestEnsure:
             ("created", 4),
         ]
 
+    def test_dead_letters_may_have_any_number_of_partitions(self, config: Config) -> None:
+        """They fold, so that groups may share a small topic of them; a number that is asked for holds for it, too."""
+        topics = config.topics
+        make_topic(config, topics.examples, 3)
+        make_topic(
+            config, topics.dead_letters, max_message_bytes="2000000", message_timestamp_after_max_ms=str(UNLIMITED)
+        )
+        reports = ensure(Cluster(config.kafka), topics)
+        assert [(report.verdict, report.partitions) for report in reports] == [
+            ("as needed", 3),
+            ("created", 3),
+            ("as needed", 1),
+            ("created", 3),
+        ]
+        asked = [difference for report in ensure(Cluster(config.kafka), topics, 3) for difference in report[3]]
+        assert asked == [Difference(topics.dead_letters, "partitions", "3", "1")]
+
     def test_outputs_are_never_compacted(self, config: Config) -> None:
         """Readers would lose the earlier of two predictions with one key, and a record without a key is refused."""
         topics = config.topics
@@ -378,8 +395,21 @@ class TestJoining:
         reports = ensure(Cluster(config.kafka), config.topics, joining=longer)
         least = f"no less than {15 * DAY_MS + 60_000}"
         assert [each for report in reports for each in report.differences] == [
-            Difference(name, "retention.ms", least, str(14 * DAY_MS)) for name in (join.impressions, join.outcomes)
+            Difference(name, "retention.ms", least, str(14 * DAY_MS))
+            for name in (config.topics.examples, join.impressions, join.outcomes)
         ]
+
+    @pytest.mark.parametrize("retention_ms", [None, 2 * DAY_MS])
+    def test_a_long_wait_makes_the_retention_longer(self, config: Config, retention_ms: int | None) -> None:
+        """Else the new topics would delete impressions before they are joined, and examples as they come."""
+        own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
+        join = JoinSettings(**own, wait="20d")  # type: ignore[arg-type]  # names of topics
+        for verdict in ("created", "as needed"):
+            found = ensure(Cluster(config.kafka), config.topics, retention_ms=retention_ms, joining=join)
+            assert _verdicts(found) == {verdict}
+        names = {*config.topics.names(merging=False), *join.topics} - {config.topics.models}
+        kept = {topic.settings["retention.ms"] for topic in existing(Cluster(config.kafka), [*names]).values()}
+        assert kept == {str(21 * DAY_MS + 60_000)}
 
     def test_follows_the_partitions_of_the_impressions(self, config: Config) -> None:
         """Without a count, where the examples are missing, too."""

@@ -34,7 +34,7 @@ def test_alphas_are_read_in_reverse(tmp_path: Path) -> None:
 
 def test_faults_are_explained(tmp_path: Path) -> None:
     """With file and line."""
-    with pytest.raises(ConfigurationError, match="expected a readable table"):
+    with pytest.raises(ConfigurationError, match="expected a readable file"):
         read_paper(tmp_path / "none.tsv")
     with pytest.raises(ConfigurationError, match=r"paper\.tsv:2: expected the columns"):
         read_paper(write(tmp_path / "paper.tsv", ".4 .3 .2 much .12 .13 .14 .15"))

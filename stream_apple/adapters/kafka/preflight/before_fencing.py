@@ -68,9 +68,8 @@ def _topic_faults(cluster: Cluster, config: Config) -> Iterator[str]:
     except BrokerError:
         return
     for name, topic in found.items():
-        # The topic of dead letters may have fewer partitions than the examples.
-        folds = name == topics.dead_letters or topics.examples not in found
-        count = topic.partitions if folds else needs.partitions_of(topics, name, found[topics.examples].partitions)
+        examples = found.get(topics.examples, topic).partitions
+        count = needs.partitions_of(topics, name, examples, topic.partitions)
         faults = [
             f"{each.property}: expected {each.expected}, found {each.found}"
             for each in needs.compare(name, topic, [], count)

@@ -123,7 +123,7 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
             yield Finding("fault", subject, "expected an existing topic, found none: `stream-apple topics` creates it")
             continue
         topic = found[name]
-        count = needs.partitions_of(topics, name, partitions or topic.partitions)
+        count = needs.partitions_of(topics, name, partitions or topic.partitions, topic.partitions, joining)
         faults = [
             f"{fault.property}: expected {fault.expected}, found {fault.found}"
             for fault in needs.compare(name, topic, requirements, count)

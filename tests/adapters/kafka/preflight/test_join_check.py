@@ -119,7 +119,7 @@ class TestTopics:
         ensure(Cluster(config.kafka), topics, 2)
         make_topic(config, join.impressions, 3, retention_ms=str(HOUR))
         make_topic(config, join.outcomes, 2, cleanup_policy="compact", retention_bytes="1000")
-        make_topic(config, join.dead_letters, 2)
+        make_topic(config, join.dead_letters, 1)
         faults = set(findings(config, "fault"))
         needed = join.wait + join.tolerance + DAY
         assert {
@@ -128,6 +128,7 @@ class TestTopics:
             (f"topic {join.outcomes}", "cleanup.policy: expected delete, found compact"),
             (f"topic {join.dead_letters}", "max.message.bytes: expected at least 1114124, found 1048588"),
         } <= faults
+        assert (f"topic {join.dead_letters}", "partitions: expected 2, found 1") not in faults
         of_examples = [text for subject, text in faults if subject == f"topic {topics.examples}"]
         assert [text.partition(":")[0] for text in of_examples] == ["message.timestamp.before.max.ms"]
         notes = [text for subject, text in findings(config, "note") if subject == f"topic {join.outcomes}"]

@@ -79,6 +79,7 @@ class Featurizer:
     reading  how cells are read
     mapping  the mapping by which the model's records are read, if there is one; then `reading` is RECORD
     ngrams   the n-grams of the model, whose names are remembered, too, where rows are maps
+    limits   of what a row may hold where the codec reads it; the bytes of its message do not count
     """
 
     def __init__(
@@ -87,13 +88,15 @@ class Featurizer:
         reading: CellRules = RECORD,
         mapping: InputMapping | None = None,
         ngrams: NgramSizes | None = None,
+        limits: Limits = _LIMITS,
     ) -> None:
         self.names = Names(ngrams=ngrams)
         self._columns = columns
         self._reading = reading
         self._mapping = mapping
         self._mapper = RecordMapper(mapping or InputMapping(label="", weight="", id="", features="features"))
-        self._decoder = Decoder(_LIMITS, columns & {"spaces", "attributes"})
+        self._limits = limits._replace(max_record_bytes=_ANY)
+        self._decoder = Decoder(self._limits, columns & {"spaces", "attributes"})
         self._categories: dict[Any, ColumnKeys] = {}
         self._number_keys: dict[object, int] = {}
         self._numbered = np.empty(0, np.uint64)
@@ -224,7 +227,8 @@ class Featurizer:
         decoded = self._decoder.decode(messages)
         for record in np.flatnonzero(decoded.reasons).tolist():
             reason = Reason(int(decoded.reasons[record]))
-            fault = explain(reason, int(decoded.places[record]), messages[record], _LIMITS)
+            place, names = int(decoded.places[record]), self._mapper.mapping.names
+            fault = explain(reason, place, messages[record], self._limits, names=names)
             raise UnreadableCellError(f"row {record}: {fault}")
         for message in messages:
             self.names.add(names_in(message, self.names.ngrams))

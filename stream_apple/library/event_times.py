@@ -70,4 +70,4 @@ def _milliseconds(time: Time) -> int:
     given: object = time
     if isinstance(given, bool) or not isinstance(given, float | int | np.integer | np.floating):
         raise ValueError(f"time: expected a datetime, or seconds since 1970, found {time!r}")  # noqa: TRY004  as above
-    return round(min(max(float(time) * 1000.0, 0.0), END_MS))
+    return round(float(min(max(time, 0), END_MS)) * 1000.0)

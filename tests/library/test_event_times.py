@@ -71,7 +71,17 @@ def test_times_are_needed_where_epochs_are_spans_of_time() -> None:
         AppleClassifier(**CHOSEN).learn_many(frame, labels, times=times[:3])
     with pytest.raises(ValueError, match="time: expected none"):
         AppleClassifier().learn_one({"a": 1.0}, True, time=times[0])  # noqa: FBT003
-    never = (0, -1.0, -math.inf, 4e-4, datetime(1969, 12, 31, tzinfo=UTC), np.datetime64("12000-01-01"), 1e30, 1.7e12)
+    never = (
+        0,
+        -1.0,
+        -math.inf,
+        4e-4,
+        datetime(1969, 12, 31, tzinfo=UTC),
+        np.datetime64("12000-01-01"),
+        1e30,
+        1.7e12,
+        10**400,
+    )
     for no_time in (True, "noon", math.nan, pd.NaT, np.datetime64("NaT", "s"), *never):
         with pytest.raises(ValueError, match="time: expected"):
             AppleClassifier(**CHOSEN).learn_one({"a": 1.0}, True, time=no_time)  # type: ignore[arg-type]  # noqa: FBT003

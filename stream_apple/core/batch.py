@@ -86,13 +86,16 @@ class Batch(NamedTuple):
             indptr=indptr, labels=self.labels[rows], weights=self.weights[rows], users=users, **columns
         )
 
-    def with_room(self, features: int, *, roles: bool) -> "Batch":
+    def with_room(self, features: int, *, roles: bool, columns: frozenset[str] = frozenset()) -> "Batch":
         """Return the batch with room for so many features in all, which are yet to be written, row by row.
 
         Roles, namespaces and attributes, if the batch has any, are 0 so far. All else of the rows is there.
+
+        columns  which of `spaces` and `attributes` the model needs: a batch of rows without features has neither
         """
         spaces, attributes = (
-            np.zeros(features if len(column) else 0, np.uint64) for column in (self.spaces, self.attributes)
+            np.zeros(features if len(column) or (name in columns and not len(self.keys)) else 0, np.uint64)
+            for name, column in (("spaces", self.spaces), ("attributes", self.attributes))
         )
         return self._replace(
             indptr=np.zeros_like(self.indptr),

@@ -40,6 +40,11 @@ class ColumnRoles(NamedTuple):
     mapping: InputMapping | None = None
     met: set[str] | None = None
 
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Return role -> the field that has it, as far as it is told here."""
+        return self.named if self.mapping is None else self.mapping.names
+
 
 BY_NAME = ColumnRoles()
 MOST_MET = 1 << 16

@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
@@ -324,13 +323,15 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
 
 
 def _weights(sample_weight: Any, labels: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ANN401
-    """Return weights of examples, float64[n], of 1 if none are given; ValueError for negative ones."""
-    if sample_weight is None:
-        return np.ones(len(labels))
-    given: Any = np.asarray(_as_array(sample_weight))
-    given = checked_weights("sample_weight", given) if given.ndim else given.item()
-    weights: NDArray[np.float64] = _check_sample_weight(given, labels.reshape(-1, 1), dtype=np.float64)
-    return checked_weights("sample_weight", weights)
+    """Return weights of examples, float64[n], of 1 if none are given; ValueError for wrong ones, and for more or fewer.
+
+    scikit-learn's own check refuses weights that are all zero, as those of a part of a stream may be.
+    """
+    given: Any = np.asarray(1.0 if sample_weight is None else _as_array(sample_weight))
+    weights = checked_weights("sample_weight", given if given.ndim else np.full(len(labels), given))
+    if len(weights) != len(labels):
+        raise ValueError(f"sample_weight: expected {len(labels)} weights, one for each row, found {len(weights)}")
+    return weights
 
 
 def _unique(classes: Any) -> NDArray[Any]:  # noqa: ANN401

@@ -1,12 +1,13 @@
 """Event times and spans of time in Python's types, and as whole milliseconds."""
 
-import math
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.input.spelling import ParseError
+from stream_apple.core.input.timestamps import milliseconds
 from stream_apple.core.latest_time import END_MS
 from stream_apple.library.cells import is_missing
 
@@ -15,7 +16,7 @@ Time = datetime | np.datetime64 | float
 
 
 def milliseconds_of(times: Iterable[Time]) -> NDArray[np.int64]:
-    """Return the milliseconds since 1970 of each time, int64[n].
+    """Return the milliseconds since 1970 of each time, int64[n], rounded as those of a worker's records are.
 
     ValueError for anything that is not a time, and for a time of which a worker makes a dead letter: one that is not
     after the beginning of 1970, and before the year 10000.
@@ -55,14 +56,18 @@ def span_of(length: str | timedelta | None) -> int | None:
 
 
 def _milliseconds(time: Time) -> int:
+    """Return the milliseconds of one time; a number that is none of a record for a time that no record may have."""
     if is_missing(time):
         raise ValueError(f"time: expected a datetime, or seconds since 1970, found {time!r}")
     if isinstance(time, np.datetime64):
-        return int(time.astype("datetime64[ms]").astype(np.int64))
+        whole = time.astype("datetime64[ms]")
+        return int(whole.astype(np.int64)) + int(time - whole >= np.timedelta64(500, "us"))
     if isinstance(time, datetime):
-        zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-        return (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+        try:
+            return milliseconds(time)
+        except ParseError:
+            return 0
     given: object = time
     if isinstance(given, bool) or not isinstance(given, float | int | np.integer | np.floating):
         raise ValueError(f"time: expected a datetime, or seconds since 1970, found {time!r}")  # noqa: TRY004  as above
-    return math.floor(min(max(float(time) * 1000.0, 0.0), END_MS) + 0.5)
+    return round(float(min(max(time, 0), END_MS)) * 1000.0)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import TOO_LARGE, Batch, Limits, joined
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import encode_example
+from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_hashing import feature_key
 from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH
@@ -50,6 +50,8 @@ LARGE = 2.0**59
 _ANY = 1 << 62
 # Estimators check labels themselves, and the learner bounds the features of an example.
 _LIMITS = Limits(_ANY, _ANY, np.inf, -np.inf, np.inf, binary=False)
+_NESTED = "\udfff"  # it stands between the names of nested maps, as no name can have it: `user.age` is no namespace
+_ROW = InputMapping(label="", weight="", id="", features="features", separator=_NESTED)
 _PORTION = 1 << 22  # cells of a frame that are read at once: their keys and values take 48 MB
 _NAMED_AT_MOST = 1 << 16  # how many columns of a matrix have their names remembered
 
@@ -79,6 +81,7 @@ class Featurizer:
     reading  how cells are read
     mapping  the mapping by which the model's records are read, if there is one; then `reading` is RECORD
     ngrams   the n-grams of the model, whose names are remembered, too, where rows are maps
+    limits   of what a row may hold where the codec reads it; the bytes of its message do not count
     """
 
     def __init__(
@@ -87,13 +90,15 @@ class Featurizer:
         reading: CellRules = RECORD,
         mapping: InputMapping | None = None,
         ngrams: NgramSizes | None = None,
+        limits: Limits = _LIMITS,
     ) -> None:
         self.names = Names(ngrams=ngrams)
         self._columns = columns
         self._reading = reading
         self._mapping = mapping
-        self._mapper = RecordMapper(mapping or InputMapping(label="", weight="", id="", features="features"))
-        self._decoder = Decoder(_LIMITS, columns & {"spaces", "attributes"})
+        self._mapper = RecordMapper(mapping or _ROW)
+        self._limits = limits._replace(max_record_bytes=_ANY)
+        self._decoder = Decoder(self._limits, columns & {"spaces", "attributes"})
         self._categories: dict[Any, ColumnKeys] = {}
         self._number_keys: dict[object, int] = {}
         self._numbered = np.empty(0, np.uint64)
@@ -224,7 +229,8 @@ class Featurizer:
         decoded = self._decoder.decode(messages)
         for record in np.flatnonzero(decoded.reasons).tolist():
             reason = Reason(int(decoded.reasons[record]))
-            fault = explain(reason, int(decoded.places[record]), messages[record], _LIMITS)
+            place, names = int(decoded.places[record]), self._mapper.mapping.names
+            fault = explain(reason, place, messages[record], self._limits, names=names)
             raise UnreadableCellError(f"row {record}: {fault}")
         for message in messages:
             self.names.add(names_in(message, self.names.ngrams))
@@ -236,10 +242,10 @@ class Featurizer:
             if self._mapping is not None:
                 return encode_example(self._mapper.example(cells).example)
             if self._reading == RECORD:
-                return encode_example(self._mapper.example({"features": cells}).example)
+                return encode_example(_with_points(self._mapper.example({"features": cells}).example))
             message: bytes = msgpack.packb({"features": cells}, use_single_float=True, default=_as_number)
         except ParseError as error:
-            raise UnreadableCellError(f"row {number}: {error}") from error
+            raise UnreadableCellError(f"row {number}: {error}".replace(repr(_NESTED)[1:-1], ".")) from error
         except UnicodeEncodeError as error:
             refuse_surrogate(error)
         except (TypeError, ValueError, OverflowError) as error:  # msgpack's, of what no message can hold
@@ -451,6 +457,14 @@ def _attribute_of(name: str) -> int:
     return key_of_name(name.partition("=")[0])
 
 
+def _with_points(example: Example) -> Example:
+    """Return the example of a row with points between the names that a namespace is made of."""
+    features: Any = {space.replace(_NESTED, "."): names for space, names in example.features.items()}
+    if len(features) < len(example.features):
+        raise ParseError("each namespace once", f"a name with a point that is another one of {sorted(features)}")
+    return example._replace(features=features)
+
+
 def _clean(row: Mapping[Any, Any], number: int, depth: int = 1, *, times: bool) -> dict[str, Any]:
     """Return a row of Python's own types, without its missing cells.
 
@@ -462,13 +476,16 @@ def _clean(row: Mapping[Any, Any], number: int, depth: int = 1, *, times: bool) 
         raise UnreadableCellError(f"row {number}: expected maps at most {MAX_DEPTH} deep, found deeper ones")
     found: dict[str, Any] = {}
     for name, value in row.items():
+        text = _column_name(name)
+        if _NESTED in text:
+            key_of_name(text)  # which refuses it
         if isinstance(value, Mapping):
-            found[_column_name(name)] = _clean(value, number, depth + 1, times=times)
+            found[text] = _clean(value, number, depth + 1, times=times)
         elif not is_missing(value):
             if not times and isinstance(value, TIMES):
                 refuse_time(f"row {number}, feature {name!r}", repr(value))
             plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-            found[_column_name(name)] = plain
+            found[text] = plain
     return found
 
 

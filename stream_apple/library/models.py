@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.app.inspect import Inspected, to_file
+from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_files import open_model_file
 from stream_apple.config import Config, load
 from stream_apple.core.batch import Batch
@@ -100,7 +101,8 @@ class LearnedModel:
         self.as_of = AsOf(model.topic, model.partition, model.next_offset, pointer.digest)
         # Users are named by the keys of records, which `_with_users` gets beside the rows.
         columns = learner.options.wanted_columns() - {"users"}
-        self._featurizer = Featurizer(columns, MESSAGE if mapping is None else RECORD, mapping)
+        reading = MESSAGE if mapping is None else RECORD
+        self._featurizer = Featurizer(columns, reading, mapping, limits=settings_of(config).limits)
         self._featurizer.names = names
 
     def __reduce__(self) -> NoReturn:

@@ -34,7 +34,7 @@ def read_batch(
     time_like  watches the examples as they pass
     """
     seen = time_like or TimeLike()
-    return _read(paths, lambda path: seen.passing(read_examples(path, None, roles, key_field)), limits, columns)
+    return _read(paths, lambda path: seen.passing(read_examples(path, None, roles, key_field)), limits, columns, roles)
 
 
 def read_timed_batch(
@@ -51,7 +51,7 @@ def read_timed_batch(
     def examples_of(path: Path) -> Iterator[Example]:
         return _noted(times.examples(path, len(timestamps), roles, key_field), timestamps)
 
-    return _read(paths, examples_of, limits, columns), np.array(timestamps, np.int64)
+    return _read(paths, examples_of, limits, columns, roles), np.array(timestamps, np.int64)
 
 
 def _noted(examples: Iterator[Example], timestamps: list[int]) -> Iterator[Example]:
@@ -64,18 +64,27 @@ def _noted(examples: Iterator[Example], timestamps: list[int]) -> Iterator[Examp
 
 
 def _read(
-    paths: Sequence[Path], examples_of: Callable[[Path], Iterator[Example]], limits: Limits, columns: frozenset[str]
+    paths: Sequence[Path],
+    examples_of: Callable[[Path], Iterator[Example]],
+    limits: Limits,
+    columns: frozenset[str],
+    roles: ColumnRoles,
 ) -> Batch:
     """Return one batch of the examples of all files, which are read one after the other; InputFileError for none."""
     decoder, numbers = Decoder(limits, columns), count()
-    parts = [part for path in paths for part in _decoded(examples_of(path), path, decoder, limits, numbers)]
+    parts = [part for path in paths for part in _decoded(examples_of(path), path, decoder, limits, numbers, roles)]
     if not parts:
         raise InputFileError(f"expected at least one example, found none in {', '.join(map(str, paths)) or 'no file'}")
     return joined(parts)
 
 
 def _decoded(
-    examples: Iterator[Example], path: Path, decoder: Decoder, limits: Limits, numbers: Iterator[int]
+    examples: Iterator[Example],
+    path: Path,
+    decoder: Decoder,
+    limits: Limits,
+    numbers: Iterator[int],
+    roles: ColumnRoles,
 ) -> Iterator[Batch]:
     """Decode the examples of the file `path`, in chunks that stay valid when the next one comes.
 
@@ -87,7 +96,7 @@ def _decoded(
         decoded = decoder.decode(messages)
         for record in np.flatnonzero(decoded.reasons):
             reason, place = Reason(int(decoded.reasons[record])), int(decoded.places[record])
-            fault = explain(reason, place, messages[record], limits, names={})
+            fault = explain(reason, place, messages[record], limits, names=roles.names)
             raise InputFileError(f"{path}, example {first + int(record)}: {fault}")
         first += len(chunk)
         batch = decoded.batch

@@ -135,12 +135,19 @@ def test_parquet(tmp_path: Path, expected: str) -> None:
 
 
 def test_what_is_refused_names_the_place(tmp_path: Path) -> None:
-    """Line and field; a column that is not there; a format without names."""
+    """Line and field, by its own name; a column that is not there; a format without names."""
     path = tmp_path / "file"
     path.write_text('{"outcome": "yes", "at": 1e9}\n{"outcome": "perhaps", "at": 1e9}\n')
     roles = ColumnRoles(mapping=MAPPING)
     with pytest.raises(InputFileError, match=r"file:2: expected one of 'yes', 'no' as 'outcome', found perhaps"):
         list(read_examples(path, roles=roles))
+    for text in ('{"outcome": "no", "at": 1e9, "w": 99}\n', "outcome,at,w\nno,1e9,99\n"):
+        path.write_text(text)
+        with pytest.raises(InputFileError, match=r"file, example 1: expected a weight from 0 to 10 .*, in 'w'$"):
+            read_batch([path], LIMITS, roles)
+    renamed = ColumnRoles({"label": "at", "weight": "w"}, ignored=frozenset({"outcome"}))
+    with pytest.raises(InputFileError, match=r"file, example 1: expected a label .*, in 'at'$"):
+        read_batch([path], LIMITS, renamed)
     path.write_text("a,b\n1,2\n")
     with pytest.raises(InputFileError, match=r"expected a column 'outcome' .*, found only 'a', 'b'"):
         list(read_examples(path, roles=roles))

@@ -195,6 +195,20 @@ def test_what_is_no_amount_is_named_with_its_row(labels: Any, found: str) -> Non
         AppleRegressor(bits=8).fit(SMALL[:4], labels)
 
 
+def test_a_call_may_have_no_weight_at_all() -> None:
+    """Its rows are scored only, as they are in a longer call; a set of such rows has nothing to learn."""
+    weights = np.arange(40) % 2.0
+    whole = AppleRegressor(bits=8).partial_fit(SMALL, SMALL[:, 1], sample_weight=weights)
+    parts = AppleRegressor(bits=8)
+    for row in range(40):
+        parts.partial_fit(SMALL[row : row + 1], SMALL[row : row + 1, 1], sample_weight=weights[row : row + 1])
+    assert parts._online.learner.digest() == whole._online.learner.digest()
+    with pytest.raises(ValueError, match="sample_weight: expected an example of a weight above 0"):
+        AppleRegressor(bits=8).fit(SMALL, SMALL[:, 1], sample_weight=0.0)
+    with pytest.raises(ValueError, match="sample_weight: expected 40 weights, one for each row, found 3"):
+        AppleRegressor(bits=8).partial_fit(SMALL, SMALL[:, 1], sample_weight=[1.0, 0.0, 1.0])
+
+
 @pytest.mark.parametrize("weight", [-1.0, math.nan, math.inf, 1e30])
 def test_weights_are_those_that_a_worker_may_have(weight: float) -> None:
     """A larger one made every prediction NaN."""

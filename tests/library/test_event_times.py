@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from stream_apple.core.input.timestamps import milliseconds
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.library.event_times import milliseconds_of, span_of
 from stream_apple.library.parameters import options_of
@@ -68,7 +71,17 @@ def test_times_are_needed_where_epochs_are_spans_of_time() -> None:
         AppleClassifier(**CHOSEN).learn_many(frame, labels, times=times[:3])
     with pytest.raises(ValueError, match="time: expected none"):
         AppleClassifier().learn_one({"a": 1.0}, True, time=times[0])  # noqa: FBT003
-    never = (0, -1.0, -math.inf, 4e-4, datetime(1969, 12, 31, tzinfo=UTC), np.datetime64("12000-01-01"), 1e30, 1.7e12)
+    never = (
+        0,
+        -1.0,
+        -math.inf,
+        4e-4,
+        datetime(1969, 12, 31, tzinfo=UTC),
+        np.datetime64("12000-01-01"),
+        1e30,
+        1.7e12,
+        10**400,
+    )
     for no_time in (True, "noon", math.nan, pd.NaT, np.datetime64("NaT", "s"), *never):
         with pytest.raises(ValueError, match="time: expected"):
             AppleClassifier(**CHOSEN).learn_one({"a": 1.0}, True, time=no_time)  # type: ignore[arg-type]  # noqa: FBT003
@@ -83,3 +96,14 @@ def test_times_of_numpy_are_times() -> None:
     """Of any unit, as a column of a frame has them."""
     times = np.array(["2026-11-24T12:30", "1970-01-01T00:01"], "M8[m]")
     assert milliseconds_of(times).tolist() == milliseconds_of(pd.to_datetime(times)).tolist() == [1795523400000, 60000]
+
+
+@given(microseconds=st.integers(1_000, 1_000_000_000_000_000), nanoseconds=st.integers(0, 999))
+def test_times_are_rounded_as_those_of_records(microseconds: int, nanoseconds: int) -> None:
+    """So an example just before an epoch's end is in the same epoch, whichever way it comes."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+    exact = 1000 * microseconds + nanoseconds
+    ways = [moment, np.datetime64(microseconds, "us"), np.datetime64(exact, "ns"), pd.Timestamp(exact)]
+    assert milliseconds_of(ways).tolist() == [milliseconds(moment)] * len(ways)
+    seconds = microseconds / 1e6
+    assert milliseconds_of([seconds]).tolist() == [milliseconds(seconds)]

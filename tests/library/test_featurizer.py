@@ -119,6 +119,22 @@ def test_maps_within_rows_go_through_the_codec() -> None:
     assert {"user^city=Rome", "user^age", "tags=a", "at^0"} <= set(named.names.known().values())
 
 
+def test_a_point_in_a_name_means_nothing() -> None:
+    """Whether the codec reads the row or not, as in a frame and in a message of the product's own; a map does."""
+    row, nested = {"user.age": 0.5, "user.city": "Rome"}, {"user": {"age.now": 0.5}, "x": {"y": {"z.a": 1.0}}}
+    expected = decoded([row], None)
+    for found in (Featurizer().maps([row]), Featurizer(EVERY).maps([row])):
+        same(found, expected, "indptr", "keys", "values")
+    same(Featurizer().maps([row, {"tags": ["a"]}]).rows(0, 1), expected, "indptr", "keys", "values")
+    same(Featurizer(EVERY).frame(narwhals_of(pd.DataFrame([row]))), expected)
+    same(Featurizer(EVERY).maps([nested]), decoded([{"user": {"age.now": 0.5}, "x.y": {"z.a": 1.0}}], None))
+    for twice in ({"x": {"y": {"z": 1.0}}, "x.y": {"a": 1.0}}, {"x": {"y": {"z": 1e300}}}):
+        with pytest.raises(
+            UnreadableCellError, match=r"row 0: expected (each namespace once|a number .* as 'x\.y\.z')"
+        ):
+            Featurizer().maps([twice])
+
+
 def test_columns_without_names_are_those_of_svmlight(tmp_path: Any) -> None:
     """A matrix, an array, and a file that scikit-learn has written."""
     cells = sparse.random_array((30, 40), density=0.2, format="csr", rng=np.random.default_rng(1), dtype=np.float32)
@@ -157,12 +173,20 @@ def test_what_is_no_value_is_refused(cell: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [{"x\ud800": 1.0}, {"x": "\ud800"}, {"space": {"x": "\ud800"}}, {"x": ["\ud800"]}, {"\ud800": {"x": 1.0}}]
+    "row",
+    [
+        {"x\ud800": 1.0},
+        {"x": "\ud800"},
+        {"space": {"x": "\ud800"}},
+        {"x": ["\ud800"]},
+        {"\ud800": {"x": 1.0}},
+        {"x\udfffy": [1.0]},
+    ],
 )
 @pytest.mark.parametrize("rules", [RECORD, MESSAGE])
 def test_half_a_character_is_refused(row: dict[str, Any], rules: CellRules) -> None:
     """Python's texts, and JSON's, can have it; UTF-8, in which names are hashed, can not."""
-    with pytest.raises(UnreadableCellError, match=r"feature '.*': expected text that UTF-8 can hold.*'\\ud800'"):
+    with pytest.raises(UnreadableCellError, match=r"feature '.*': expected text that UTF-8 can hold.*'\\ud(800|fff)'"):
         Featurizer(reading=rules).maps([row])
 
 

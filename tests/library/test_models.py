@@ -49,7 +49,8 @@ def test_a_row_comes_in_each_form(model: LearnedModel) -> None:
         ("price", "X: expected a frame, .* found a str"),
         (np.ones(3), "X: expected rows of cells, a two-dimensional array, found 1 dimensions"),
         (np.array([["2026"]], "M8[Y]"), "the array: .* say what of the time matters"),
-        ([{"a": {"b": 2**70}}], "row 0: expected a value below 2.60"),
+        ([{"a": {"b": 2**70}}], "row 0: expected a value below 2.60 .*, found a number: [^,]*, in 'features'$"),
+        ([{"a": dict.fromkeys(map(str, range(4097)), 0.0)}], "row 0: expected at most 4096 features, found more"),
         ([{"a": 1.0}, {"a": 1j}], "row 1: expected numbers, texts, booleans, .* a complex"),
         (np.ones((2, 4097)), r"row 0: expected at most 4,096 features \(limits.max_features\), found 4,097"),
     ],
@@ -58,6 +59,19 @@ def test_what_is_no_table_is_refused(model: LearnedModel, rows: Any, message: st
     """With what was expected and what was found."""
     with pytest.raises(ValueError, match=message):
         model.predict(rows)
+
+
+def test_records_are_refused_as_the_worker_refuses_them() -> None:
+    """Of groups with a section `input` rows are whole records, whose labels and weights are held to its limits."""
+    config = Config.model_validate({"input": {"label": "paid", "weight": "w", "features": "*"}})
+    model = LearnedModel(learned(), config, Names(), SnapshotPointer(0, 0, 0, "0" * 32))
+    assert model.predict([{"price": 1.0, "paid": 1e9, "w": 1e6}]).tolist() == model.predict([{"price": 1.0}]).tolist()
+    for record, fault in (
+        ({"paid": 2e9}, "row 0: expected a label from -1e.09 to 1e.09 .*, found a number: 2000000000.0, in 'paid'$"),
+        ({"w": 2e6}, "row 0: expected a weight from 0 to 1e.06 .*, found a number: 2000000.0, in 'w'$"),
+    ):
+        with pytest.raises(ValueError, match=fault):
+            model.predict([{"price": 1.0} | record])
 
 
 def test_it_is_saved_and_not_pickled(model: LearnedModel) -> None:

@@ -28,6 +28,9 @@ _COLUMNS = 11
 _NO_UTF8 = b"\xc1"
 """A byte that never occurs in UTF-8: the keys of ids that are not str begin with it."""
 
+_JSON = json.JSONDecoder(parse_int=str, parse_float=str)
+"""It tells where a value ends; Python makes no integers of thousands of digits."""
+
 
 class Field(NamedTuple):
     """Where a field is in its message: where its key starts, where its value starts, and where it stops, in bytes."""
@@ -67,9 +70,11 @@ class OuterMap(NamedTuple):
         """The message as it came."""
         return self.value if self.source is None else self.source
 
-    def number(self, field: Field) -> object:
-        """Return the value of a field of this message."""
-        found: object = msgpack.unpackb(self.value[field.value : field.stop], strict_map_key=False)
+    def number(self, field: Field) -> int | float | None:
+        """Return the number that a field of this message holds; None for anything else, which msgpack may not read."""
+        if mp.KINDS[self.value[field.value]] not in {mp.INT, mp.FLOAT}:
+            return None
+        found: int | float = msgpack.unpackb(self.value[field.value : field.stop])
         return found
 
     def labelled(self, numbers: "LabelAndWeight") -> bytes:
@@ -80,13 +85,29 @@ class OuterMap(NamedTuple):
             header = _SHORT_HEADERS[pairs] if pairs < len(_SHORT_HEADERS) else map_header(pairs)
             return header + self.value[self.body :] + numbers.packed
         if self.source is not None:
-            return _into_json(self.source, numbers.named, replaced=label is not None or weight is not None)
+            return self._labelled_json(self.source, numbers.named)
         parts, at = [], self.body
         for field in sorted(field for field in (label, weight) if field is not None):
             parts.append(self.value[at : field.start])
             at = field.stop
         parts.append(self.value[at:])
         return b"".join((map_header(pairs - len(parts) + 1), *parts, numbers.packed))
+
+    def _labelled_json(self, source: bytes, added: Mapping[str, float]) -> bytes:
+        """Return the object with these members in place of its own; its other bytes stay, whatever numbers they are."""
+        places = {
+            name: place_in_json(source, field.value)
+            for name, field in (("label", self.label), ("weight", self.weight))
+            if field is not None and name in added
+        }
+        found = source
+        for name in sorted(places, key=places.__getitem__, reverse=True):  # places before the last one stay as they are
+            start = places[name]
+            after = source[start:].decode()
+            _, stop = _JSON.raw_decode(after)
+            found = found[:start] + json.dumps(added[name]).encode() + found[start + len(after[:stop].encode()) :]
+        others = {name: number for name, number in added.items() if name not in places}
+        return added_to_json(found, others) if others else found
 
 
 @routine
@@ -251,12 +272,6 @@ def map_header(pairs: int) -> bytes:
 
 
 _SHORT_HEADERS = [map_header(pairs) for pairs in range(16)]
-
-
-def _into_json(source: bytes, added: Mapping[str, float], *, replaced: bool) -> bytes:
-    if replaced:
-        return json.dumps(json.loads(source) | added, separators=(",", ":")).encode()
-    return added_to_json(source, added)
 
 
 def added_to_json(source: bytes, added: Mapping[str, object]) -> bytes:

@@ -60,6 +60,11 @@ class InputMapping(NamedTuple):
     time_zone: str = "UTC"
     unreadable: Unreadable = "refuse"
 
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Return key of a message -> what that field is called in the records; its features have many names."""
+        return {"label": self.label, "weight": self.weight, "id": self.id}
+
     def feature(self, path: str) -> Feature:
         """Return what the field at `path`, below `features`, becomes.
 

@@ -23,7 +23,7 @@ class MappedReader:
     def __init__(self, mapping: InputMapping, schemas: Schemas | None = None) -> None:
         self._mapper = RecordMapper(mapping)
         self._schemas = schemas
-        self._names = {"label": mapping.label, "weight": mapping.weight, "id": mapping.id}
+        self._names = mapping.names
 
     def read(self, values: Sequence[bytes | None], max_record_bytes: int) -> ReadRecords:
         """Return the values of `n` records as messages; BrokerError as of `Schemas.parsed`."""

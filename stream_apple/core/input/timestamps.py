@@ -12,7 +12,7 @@
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
-from math import isfinite
+from math import inf
 
 from stream_apple.core.input.spelling import ParseError, spells_plainly
 from stream_apple.core.latest_time import END_MS
@@ -62,7 +62,7 @@ def _read(value: object) -> int | None:
 
 
 def _from_number(value: float) -> int | None:
-    if not isfinite(value):
+    if not abs(value) < inf:  # unlike `isfinite` it can be asked of an integer that no float holds
         return None
     return round(value if abs(value) >= _FIRST_MILLISECONDS else value * 1000)
 

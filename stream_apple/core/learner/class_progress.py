@@ -150,7 +150,8 @@ class ClassProgress(ProgressiveLoss):
         weights = self._classes[_SPANS.index(span)]
         if (total := float(weights.sum())) <= 0.0:
             return super()._best_constant_loss(span, label, squared, positive)
-        shares = weights[weights > 0.0] / total
+        shares = weights / total
+        shares = shares[shares > 0.0]  # which a weight above 0 may not have in 64 bits
         return -float((shares * np.log(shares)).sum())
 
     def _new_quality(self) -> ClassQuality:

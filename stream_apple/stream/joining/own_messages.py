@@ -155,7 +155,7 @@ def _outcome(record: Record, outer: OuterMap | None, time_ms: int, reason: Reaso
 def _number(outer: OuterMap, field: Field, unfit: Reason) -> tuple[float, Reason]:
     """Return the number of a field, and OK, WRONG_TYPE if it is no number, or `unfit` if it is not finite."""
     found = outer.number(field)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if found is None:
         return 0.0, Reason.WRONG_TYPE
     return found, Reason.OK if math.isfinite(found) else unfit
 

@@ -73,6 +73,16 @@ class TestGood:
         )
         assert len(found) == len(wanted)
 
+    @pytest.mark.parametrize("other", ['{"a": 1, "a":2}', "1e400", "-0", "9" * 5000, '"\\u00e9\u00e9"', "[1.10, {}]"])
+    def test_other_members_of_json_keep_their_bytes(self, other: str) -> None:
+        """What comes twice, numbers that no float holds or that Python does not read, and spellings."""
+        before, after = f' {{"x": {other}, "label" :', f',"id":"i", "features":{other} }}\n'
+        for own in ("null", '{"a": [1e400, "\\"}"]}', "9" * 5000):
+            found = changed(f'{before}{own}, "weight": {own}{after}'.encode(), 1, 0.5)
+            assert found == f'{before}1, "weight": 0.5{after}'.encode()
+            found = changed(f"{before}{own}{after}".encode(), 1, 0.5)
+            assert found == f' {{"weight":0.5,{before[2:]}1{after}'.encode()
+
     @pytest.mark.parametrize("pairs", [1, 14, 15, 16, 17, 65_535, 65_536])
     def test_maps_of_any_length(self, pairs: int) -> None:
         """The header of the map may grow."""

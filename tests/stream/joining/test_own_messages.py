@@ -55,6 +55,9 @@ class TestOutcomes:
             ({"id": "a", "label": True}, Reason.WRONG_TYPE, 12),
             (b'{"id": "a", "label": true}', Reason.WRONG_TYPE, 21),
             ({"id": "a", "label": [1]}, Reason.WRONG_TYPE, 12),
+            (b"\x82\xa2id\xa1a\xa5label\xa2\xfcr", Reason.WRONG_TYPE, 12),  # text that is not UTF-8
+            (b"\x82\xa2id\xa1a\xa5label\x81\x90\x01", Reason.WRONG_TYPE, 12),  # a map whose key is an array
+            (b"\x83\xa2id\xa1a\xa5label\x01\xa6weight\x81\xa1\xff\x01", Reason.WRONG_TYPE, 20),
             ({"id": "a", "label": float("nan")}, Reason.BAD_LABEL, 12),
             ({"id": "a", "label": float("inf")}, Reason.BAD_LABEL, 12),
             ({"id": "a", "label": 1, "weight": -1}, Reason.BAD_WEIGHT, 20),

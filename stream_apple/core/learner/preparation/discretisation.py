@@ -66,6 +66,7 @@ class Discretiser:
     def __init__(self, options: Options) -> None:
         self.intervals = no_intervals()
         self._options = options
+        self._columns = options.wanted_columns()
         names = [name for name in options.namespaces_to_discretise if name]
         self._spaces = np.array([space_key(name) for name in names], np.uint64)
         self._fitted: NDArray[np.uint8] = np.zeros(1, np.uint8)
@@ -109,7 +110,7 @@ class Discretiser:
 
     def _prepared(self, batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
         if len(intervals.features):
-            return as_intervals(batch, intervals, lookup)
+            return as_intervals(batch, intervals, lookup, self._columns)
         return batch._replace(roles=(batch.values == 1.0) * BIN) if self._form.lasting else batch
 
     def _learn(self, batch: Batch) -> int:

@@ -213,9 +213,12 @@ def look_up_table(intervals: Intervals, form: Form) -> Lookup:
     )
 
 
-def as_intervals(batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
-    """Return the batch with values as intervals or hats, and with the values that are kept besides."""
-    made = _room_for(batch, int(batch.indptr[-1] - batch.indptr[0]), intervals, lookup)
+def as_intervals(batch: Batch, intervals: Intervals, lookup: Lookup, columns: frozenset[str] = frozenset()) -> Batch:
+    """Return the batch with values as intervals or hats, and with the values that are kept besides.
+
+    columns  as in `Batch.with_room`: rows without features get those of numbers that are 0
+    """
+    made = _room_for(batch, int(batch.indptr[-1] - batch.indptr[0]), intervals, lookup, columns)
     return made.up_to(_write_rows(batch, intervals, lookup, made))
 
 
@@ -224,14 +227,14 @@ def call_for_one_row(batch: Batch, room: int, intervals: Intervals, lookup: Look
 
     room  how many features the only row of `batch` has at most
     """
-    made = _room_for(batch, room, intervals, lookup)
+    made = _room_for(batch, room, intervals, lookup, frozenset())
     return made, (_write_rows, (batch, intervals, lookup, made))
 
 
-def _room_for(batch: Batch, features: int, intervals: Intervals, lookup: Lookup) -> Batch:
+def _room_for(batch: Batch, features: int, intervals: Intervals, lookup: Lookup, columns: frozenset[str]) -> Batch:
     """Return a batch with room for the prepared rows of `batch`, which have at most `features` features so far."""
     each = (2 if lookup.spline else 1) + int(intervals.kept.any())
-    return batch.with_room(each * (features + len(batch.labels) * len(lookup.absent)), roles=True)
+    return batch.with_room(each * (features + len(batch.labels) * len(lookup.absent)), roles=True, columns=columns)
 
 
 @kernel
@@ -241,7 +244,7 @@ def _write_rows(batch: Batch, intervals: Intervals, lookup: Lookup, made: Batch)
     end = 0
     for number in range(len(lookup.seen)):
         lookup.seen[number] = -1
-    with_spaces, with_attributes, with_roles = len(batch.spaces) > 0, len(batch.attributes) > 0, len(batch.roles) > 0
+    with_spaces, with_attributes, with_roles = len(made.spaces) > 0, len(made.attributes) > 0, len(batch.roles) > 0
     for row in range(len(batch.labels)):
         for f in range(batch.indptr[row], batch.indptr[row + 1]):
             key, value, first = batch.keys[f], batch.values[f], end

@@ -73,6 +73,17 @@ def test_apple_learns_what_linear_cannot(kind: dict[str, Any]) -> None:
     assert found.best_constant_loss == pytest.approx(-(shares * np.log(shares)).sum())
 
 
+def test_a_class_of_next_to_no_weight_costs_the_best_constant_nothing() -> None:
+    """Its share is 0 in 64 bits, whose logarithm is no number."""
+    batch = planted_classes(1, 30)
+    batch = batch._replace(weights=np.where(batch.labels == 0, 5e-324, 1e3))
+    learner = Learner(options_of({}))
+    in_epochs(learner, batch, 1)
+    shares = np.bincount(batch.labels.astype(int))[1:] / np.count_nonzero(batch.labels)
+    found = learner.progress.report("whole").best_constant_loss
+    assert found == pytest.approx(-(shares * np.log(shares)).sum())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_linear_alongside_is_linear(kind: dict[str, Any]) -> None:
     """Beside products it learns as if it were alone."""

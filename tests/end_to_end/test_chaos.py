@@ -283,11 +283,11 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
     finally:
         supervisor.close()
 
-    events = told(supervisor.workers)
+    events, aborted = told(supervisor.workers), watcher.aborted()
     print(
         f"seed {SEED}; {chaos_s:.0f} s of chaos, all answered after {finished_s:.0f} s, verified at {verified_s:.0f} s"
     )
-    print(f"{dict(supervisor.done)}; { {name: events[name] for name in TOLD} }; {watcher.aborted()} aborted")
+    print(f"{dict(supervisor.done)}; { {name: events[name] for name in TOLD} }; {aborted} aborted")
 
     # All is as it must be, after much that could have gone wrong.
     assert sum(watcher.ends.of("examples", number) for number in range(PARTITIONS)) >= plan.examples
@@ -297,6 +297,7 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
     assert supervisor.done["broker killed"] >= 2
     assert supervisor.done["broker stopped"] >= 1
     assert supervisor.done[f"exit {FencedError.exit_code}"] >= 1
-    assert enough(supervisor.workers)
+    assert covered(plan, supervisor.workers)
+    assert aborted > 0
     assert events["epoch_ended"] >= plan.epochs
     assert events["snapshot_written"] >= plan.snapshots

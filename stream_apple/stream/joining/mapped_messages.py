@@ -61,20 +61,20 @@ class JoinInput:
             found = read_outcomes(records, self._max_bytes)
         else:
             found = [_read(self._outcome, record) for record in records]
-        return [self._ours(entry, record, logs) for entry, record in zip(found, records, strict=True)]
+        return [
+            self._own_heartbeat(entry, record, logs) if isinstance(entry, HeartbeatEntry) else entry
+            for entry, record in zip(found, records, strict=True)
+        ]
 
-    def _ours(self, entry: Entry, record: Record, logs: JoinLogs | None) -> Entry:
-        """Return the entry; of a heartbeat that covers other impressions, an Unusable that is nobody's fault.
+    def _own_heartbeat(self, entry: HeartbeatEntry, record: Record, logs: JoinLogs | None) -> Entry:
+        """Return the heartbeat, or, if it covers other impressions, an Unusable that is nobody's fault.
 
         One that covered more than there was later is of a topic of the same name, before that was made anew.
         """
-        if isinstance(entry, HeartbeatEntry):
-            origin = origin_of_heartbeat(record)
-            of_others = origin is not None and origin.impressions != self._impressions
-            of_before = logs is not None and entry.offset < logs.outcomes.high and entry.covers > logs.impressions.high
-            if of_others or of_before:
-                return Unusable(entry.offset, record, Reason.OK, 0)
-        return entry
+        origin = origin_of_heartbeat(record)
+        of_others = origin is not None and origin.impressions != self._impressions
+        of_before = logs is not None and entry.offset < logs.outcomes.high and entry.covers > logs.impressions.high
+        return Unusable(entry.offset, record, Reason.OK, 0) if of_others or of_before else entry
 
     def _impression(self, record: Record, value: bytes) -> Impression:
         assert self._records is not None

@@ -29,6 +29,7 @@ from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Batch, Limits
+from stream_apple.core.learner.kernels.losses import SOFTMAX
 from stream_apple.core.learner.merging.mergeable import check_mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.files import TimeLike
@@ -287,7 +288,7 @@ def _found(together: Together, choice: ShardChoice) -> dict[str, object]:
 def _lines_of(run: Run) -> Iterator[str]:
     """Yield a line for each training example: its score, or its class and that class's probability."""
     scores = run.scores
-    if run.errors is None:
+    if run.loss != SOFTMAX:
         yield from (f"{score!r}\n" for score in scores.predictions.tolist())
         return
     pairs = zip(scores.predictions.tolist(), scores.probabilities.tolist(), strict=True)
@@ -361,8 +362,8 @@ def _side_by_side(run: Run, facts: Mapping[str, object]) -> Table:
             found = {name: facts.get(f"{prefix}{part}_{measure}") for name, prefix in columns.items()}
             if f"{part}_{measure}" == "progressive_loss":
                 found["best constant"] = facts["best_constant_loss"]
-            elif f"{part}_{measure}" == "progressive_error" and run.errors is not None:
-                found["best constant"] = run.errors.best_constant_error
+            elif f"{part}_{measure}" == "progressive_error" and "best_constant_error" in facts:
+                found["best constant"] = facts["best_constant_error"]
             known = {name: value for name, value in found.items() if isinstance(value, float)}
             if known:
                 label = f"{part} {measure.replace('auc', 'AUC').replace('_', ' ')}"

@@ -20,9 +20,9 @@ from stream_apple.study.data_sets import DataSet, FoundSets, find_data_sets
 from stream_apple.study.experiments.experiment import Inquiry
 from stream_apple.study.experiments.registry import EXPERIMENTS, load_experiment, sets_of
 from stream_apple.study.experiments.report import FindingReport
-from stream_apple.study.methods import METHODS, VOWPAL_CHOICES, VOWPAL_SETTINGS, vowpal_version
+from stream_apple.study.methods import METHODS, VOWPAL_CHOICES, VOWPAL_SETTINGS, installed_version
 from stream_apple.study.report.paper import PaperRow, read_paper
-from stream_apple.study.report.writing import write_report
+from stream_apple.study.report.summary import write_report
 from stream_apple.study.runs.campaign import Campaign, PhaseProgress, prepare_all
 from stream_apple.study.runs.journal import Journal
 from stream_apple.study.settings import ALPHAS, GRID, StudySettings
@@ -49,14 +49,14 @@ def _words(_context: click.Context, _parameter: click.Parameter, text: str | Non
 def _methods(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
     names = _words(context, parameter, text)
     if names is None:
-        installed = vowpal_version() is not None
+        installed = installed_version("vowpalwabbit") is not None
         return tuple(name for name, method in METHODS.items() if method.default and (installed or not method.is_vowpal))
     if VOWPAL_SETTINGS in names:
         names = (*(name for name in names if name != VOWPAL_SETTINGS), *VOWPAL_CHOICES)
     if unknown := [name for name in names if name not in METHODS]:
         known = ", ".join([*METHODS, VOWPAL_SETTINGS])
         raise click.BadParameter(f"expected some of {known}, found {', '.join(unknown)}")
-    if asked := [name for name in names if METHODS[name].is_vowpal and not vowpal_version()]:
+    if asked := [name for name in names if METHODS[name].is_vowpal and not installed_version("vowpalwabbit")]:
         raise click.BadParameter(
             f"expected Vowpal Wabbit to be installed for {', '.join(asked)}, found none: "
             "pip install 'stream-apple[study]'"
@@ -162,7 +162,7 @@ def command(context: click.Context, experiment: str, paths: _StudyPaths, setting
     paper = {} if paths.paper is None else read_paper(paths.paper)
     _know(paper, data_sets)
     notes = [] if paths.sets is not None else _absent(found, paths.folder)
-    if vowpal_version() is None:
+    if installed_version("vowpalwabbit") is None:
         notes.append("Vowpal Wabbit is not installed, so it is not compared: pip install 'stream-apple[study]'.")
     _tell(notes)
     with Journal(paths.out / "runs.jsonl") as journal, Signals() as signals:

@@ -16,7 +16,6 @@
 Nothing outside this package reads the environment.
 """
 
-from stream_apple.config.input_settings import InputSettings
 from stream_apple.config.learner_settings import LearnerSettings
 from stream_apple.config.loading import config_of, load
 from stream_apple.config.schema import (
@@ -25,11 +24,8 @@ from stream_apple.config.schema import (
     HttpSettings,
     JoinSettings,
     LimitSettings,
-    MergingSettings,
     OutputSettings,
-    ServeSettings,
     TopicSettings,
-    WorkerSettings,
 )
 from stream_apple.config.secrets import conceal
 
@@ -37,15 +33,11 @@ __all__ = [
     "Config",
     "EpochSettings",
     "HttpSettings",
-    "InputSettings",
     "JoinSettings",
     "LearnerSettings",
     "LimitSettings",
-    "MergingSettings",
     "OutputSettings",
-    "ServeSettings",
     "TopicSettings",
-    "WorkerSettings",
     "conceal",
     "config_of",
     "load",

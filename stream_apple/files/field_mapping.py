@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from stream_apple.core.codec.example import Example, Features
 from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.core.input.parsing import parsed_json
 from stream_apple.core.input.record_mapper import RecordMapper
 from stream_apple.core.input.spelling import LABELS, ParseError, are_values, in_json, refuse_value, refuse_weight
 from stream_apple.core.input.timestamps import milliseconds
@@ -71,6 +72,11 @@ def example_of(record: object, timestamp_field: str | None = None, key_field: st
         timestamp_ms=None if timestamp_field is None else milliseconds(_held("timestamp", record, timestamp_field)),
         key=None if key_field is None else key_in(key_field, _held("key", record, key_field)),
     )
+
+
+def parse_json_line(line: str, read: ExampleReader = example_of) -> Example | None:
+    """Return the example of one line, or None for a blank line; ParseError if it is no JSON object with an example."""
+    return read(parsed_json(line)) if line and not line.isspace() else None
 
 
 def _held(what: str, record: Mapping[str, object], field: str) -> object:

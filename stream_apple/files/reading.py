@@ -10,20 +10,14 @@ from pathlib import Path
 from stream_apple.core.codec.example import Example
 from stream_apple.core.input.spelling import ParseError
 from stream_apple.errors import InputFileError
-from stream_apple.files import csv_text, json_lines, msgpack, parquet, svmlight, vowpal_wabbit
+from stream_apple.files import csv_text, msgpack, parquet, svmlight, vowpal_wabbit
 from stream_apple.files.detection import FileFormat, detect_format
-from stream_apple.files.field_mapping import example_reader
+from stream_apple.files.field_mapping import example_reader, parse_json_line
 from stream_apple.files.input_stream import STDIN, numbered_lines, opened, rejoined
 from stream_apple.files.table import BY_NAME, ColumnRoles
 
 _TABLES = {FileFormat.CSV, FileFormat.PARQUET}
 _WITHOUT_KEYS = {FileFormat.SVMLIGHT, FileFormat.VOWPAL_WABBIT}
-
-
-def detect(path: Path) -> FileFormat | None:
-    """Return the format of `path`, by its content; None if it holds no example; InputFileError if it is unknown."""
-    with readable_file(path) as stream:
-        return _detected(stream, path)[0]
 
 
 def read_examples(
@@ -39,8 +33,12 @@ def read_examples(
     InputFileError, with path and line, at the first thing that can't be read.
     """
     with readable_file(path) as stream:
-        found, joined = _detected(stream, path)
         name = file_label(path)
+        try:
+            found, head = detect_format(stream)
+        except ParseError as error:
+            raise InputFileError(f"{name}: {error}") from None
+        joined = rejoined(head, stream)
         if timestamp_field is not None and found in _WITHOUT_KEYS:
             raise InputFileError(
                 f"{name}: expected JSON lines, msgpack, CSV or Parquet, which can hold the timestamp field "
@@ -63,7 +61,7 @@ def read_examples(
             case FileFormat.VOWPAL_WABBIT:
                 yield from _from_lines(joined, name, partial(vowpal_wabbit.parse_line, key_field=key_field))
             case FileFormat.JSON_LINES:
-                yield from _from_lines(joined, name, partial(json_lines.parse_line, read=read))
+                yield from _from_lines(joined, name, partial(parse_json_line, read=read))
             case FileFormat.MSGPACK:
                 yield from msgpack.examples(joined, name, read)
             case FileFormat.CSV:
@@ -96,14 +94,6 @@ def readable_file(path: Path) -> Iterator[io.BufferedReader]:
     except OSError as error:
         # gzip's own BadGzipFile is an OSError without a number
         raise InputFileError(f"{name}: expected a readable file, found: {error.strerror or error}") from None
-
-
-def _detected(stream: io.BufferedReader, path: Path) -> tuple[FileFormat | None, io.BufferedReader]:
-    try:
-        found, head = detect_format(stream)
-    except ParseError as error:
-        raise InputFileError(f"{file_label(path)}: {error}") from None
-    return found, rejoined(head, stream)
 
 
 def _from_lines(stream: io.BufferedReader, name: str, parse_line: Callable[[str], Example | None]) -> Iterator[Example]:

@@ -5,9 +5,9 @@ missing cell is absent from the example. Three columns have a role instead, by d
 keys of the message: label, weight and id.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from stream_apple.core.codec.example import Example
 from stream_apple.core.input.input_mapping import ALL, FieldKind, InputMapping
@@ -51,9 +51,10 @@ MOST_MET = 1 << 16
 """So many paths are remembered, of any number that records may have."""
 
 
-class RowReader(Protocol):
+class RowReader(NamedTuple):
     """Makes examples of the rows of one table, and says how its cells have to be read.
 
+    example      returns the example of one row, a cell for each column; ParseError if there is none
     as_they_are  whether cells keep their types, as a mapping needs lists, maps, times and booleans
     times        columns that hold times
     categories   columns whose cells are read as text, whatever they hold
@@ -64,18 +65,15 @@ class RowReader(Protocol):
     key_field    the column that holds the record's key, if one does
     """
 
+    example: Callable[[Sequence[Cell]], Example]
     as_they_are: bool
     times: frozenset[str | None]
     categories: frozenset[str]
     ignored: frozenset[str | None]
-    numbers: set[str]
-    texts: set[str | None]
+    numbers: frozenset[str]
+    texts: frozenset[str | None]
     label: str | None
     key_field: str | None
-
-    def example(self, row: Sequence[Cell]) -> Example:
-        """Return the example of one row, a cell for each column; ParseError if there is none."""
-        ...
 
 
 def row_reader(
@@ -84,7 +82,8 @@ def row_reader(
     """Return the reader of a table with these columns, in order.
 
     timestamp_field  the column that holds the time; None if there is none, or the mapping names it
-    key_field        the column that holds the record's key; None if there is none
+    key_field        the column that holds the record's key; None if there is none. It is no feature, unless it is among
+                     the categories
 
     ParseError if a column has no name, or the name of another, or if a column that is named here is missing.
     """
@@ -92,101 +91,77 @@ def row_reader(
     if roles.mapping is not None:
         if roles.met is not None:
             roles.met.update(columns[:MOST_MET])
-        return MappedTable(columns, roles.mapping, key_field)
-    return TableReader(columns, roles, timestamp_field, key_field)
+        return _mapped(columns, roles.mapping, key_field)
+    return _named(columns, roles, timestamp_field, key_field)
 
 
-class MappedTable:
-    """Makes examples of rows by a mapping: all columns that have no role are features."""
+def _mapped(columns: Sequence[str], mapping: InputMapping, key_field: str | None) -> RowReader:
+    """Return the reader of rows by a mapping: all columns that have no role are features."""
+    for name in (mapping.label, mapping.timestamp, key_field):
+        if name and name not in columns:
+            raise ParseError(f"a column {name!r} (label= says that there is no label)", missing(name, columns))
+    apart = () if key_field is None else (key_field,)
+    kept = mapping._replace(features=ALL, ignore=(*mapping.ignore, *apart))
+    mapper, kinds = RecordMapper(kept), {name: kept.feature(name).kind for name in columns}
+    roles = {mapping.label, mapping.weight, mapping.id, mapping.timestamp, key_field}
 
-    as_they_are = True
-    label: str | None = None
+    def example(row: Sequence[Cell]) -> Example:
+        cells = {name: cell for name, cell in zip(columns, row, strict=True) if cell is not None}
+        found = mapper.example(cells).example
+        return found if key_field is None else found._replace(key=key_in(key_field, cells.get(key_field)))
 
-    def __init__(self, columns: Sequence[str], mapping: InputMapping, key_field: str | None) -> None:
-        for name in (mapping.label, mapping.timestamp, key_field):
-            if name and name not in columns:
-                raise ParseError(f"a column {name!r} (label= says that there is no label)", missing(name, columns))
-        apart = () if key_field is None else (key_field,)
-        kept = mapping._replace(features=ALL, ignore=(*mapping.ignore, *apart))
-        self._columns, self._mapper = columns, RecordMapper(kept)
-        kinds = {name: kept.feature(name).kind for name in columns}
-        roles = frozenset[str | None]({mapping.label, mapping.weight, mapping.id, mapping.timestamp, key_field})
-        self.key_field = key_field
-        self.numbers, self.categories = set[str](), frozenset[str]()
-        ignored = frozenset[str | None](name for name, kind in kinds.items() if kind is FieldKind.IGNORED)
-        self.ignored = ignored - roles
-        self.texts: set[str | None] = {
-            *(name for name, kind in kinds.items() if kind is not FieldKind.BY_VALUE),
-            *roles,
-        }
-        self.times = frozenset[str | None](
-            {mapping.timestamp, *(name for name, kind in kinds.items() if kind is FieldKind.TIME)}
+    return RowReader(
+        example,
+        as_they_are=True,
+        times=frozenset({mapping.timestamp, *(name for name, kind in kinds.items() if kind is FieldKind.TIME)}),
+        categories=frozenset(),
+        ignored=frozenset({name for name, kind in kinds.items() if kind is FieldKind.IGNORED} - roles),
+        numbers=frozenset(),
+        texts=frozenset({*roles, *(name for name, kind in kinds.items() if kind is not FieldKind.BY_VALUE)}),
+        label=None,
+        key_field=key_field,
+    )
+
+
+def _named(columns: Sequence[str], roles: ColumnRoles, timestamp_field: str | None, key_field: str | None) -> RowReader:
+    """Return the reader of rows whose columns are named like the keys of the message, or by `roles`."""
+    place = {name: place for place, name in enumerate(columns)}
+    found = {role: role for role in ROLES if role in place} | dict(roles.named)
+    if "label" not in found:
+        raise ParseError(
+            "a column 'label' (--column label=NAME names another, --column label= says that there is none)",
+            missing("label", place),
         )
+    named = {role: name for role, name in found.items() if name}
+    for name in (*named.values(), *roles.categories, *roles.ignored, timestamp_field, key_field):
+        if name is not None and name not in place:
+            raise ParseError(f"a column {name!r}", missing(name, columns))
+    apart = {*named.values(), *roles.ignored, timestamp_field, *({key_field} - roles.categories)}
+    features = [name for name in columns if name not in apart]
 
-    def example(self, row: Sequence[Cell]) -> Example:
-        """Return the example of one row, a cell for each column; ParseError if there is none."""
-        cells = {name: cell for name, cell in zip(self._columns, row, strict=True) if cell is not None}
-        example = self._mapper.example(cells).example
-        if self.key_field is None:
-            return example
-        return example._replace(key=key_in(self.key_field, cells.get(self.key_field)))
-
-
-class TableReader:
-    """Makes examples of the rows of one table, whose columns are named like the keys of the message.
-
-    columns          its columns' names, in order
-    roles            what the columns are for
-    timestamp_field  the column that holds the time; None if there is none
-    key_field        the column that holds the record's key; None if there is none. It is no feature, unless it is among
-                     the categories
-
-    features  the columns that are features
-
-    ParseError if a column that is named here is missing.
-    """
-
-    as_they_are = False
-
-    def __init__(
-        self, columns: Sequence[str], roles: ColumnRoles, timestamp_field: str | None, key_field: str | None = None
-    ) -> None:
-        self._place = {name: place for place, name in enumerate(columns)}
-        self._timestamp_field, self.key_field = timestamp_field, key_field
-        self.times: frozenset[str | None] = frozenset({timestamp_field})
-        self.categories, self.ignored = roles.categories, frozenset[str | None](roles.ignored - {key_field})
-        self._roles = self._found(roles)
-        apart = {*self._roles.values(), *roles.ignored, timestamp_field, *({key_field} - roles.categories)}
-        self.features = [name for name in columns if name not in apart]
-        self.label = self._roles.get("label")
-        self.numbers = {name for role, name in self._roles.items() if role != "id"}
-        self.texts = {self._roles.get("id"), timestamp_field, key_field, *roles.categories, *roles.ignored}
-        for name in (*self._roles.values(), *roles.categories, *roles.ignored, timestamp_field, key_field):
-            if name is not None and name not in self._place:
-                raise ParseError(f"a column {name!r}", missing(name, columns))
-
-    def _found(self, roles: ColumnRoles) -> dict[str, str]:
-        """Return the column of each role that has one, or must have one."""
-        found = {role: role for role in ROLES if role in self._place} | dict(roles.named)
-        if "label" not in found:
-            raise ParseError(
-                "a column 'label' (--column label=NAME names another, --column label= says that there is none)",
-                missing("label", self._place),
-            )
-        return {role: name for role, name in found.items() if name}
-
-    def example(self, row: Sequence[Cell]) -> Example:
-        """Return the example of one row, a cell for each column; ParseError if there is none."""
-        cells = {name: row[self._place[name]] for name in self.features}
-        record = {role: row[self._place[name]] for role, name in self._roles.items()}
+    def example(row: Sequence[Cell]) -> Example:
+        cells = {name: row[place[name]] for name in features}
+        record = {role: row[place[name]] for role, name in named.items()}
         record = {role: cell for role, cell in record.items() if cell is not None}
         record["features"] = {name: cell for name, cell in cells.items() if cell is not None}
-        example = example_of(record, None)
-        if self.key_field is not None:
-            example = example._replace(key=key_in(self.key_field, row[self._place[self.key_field]]))
-        if self._timestamp_field is None:
-            return example
-        return example._replace(timestamp_ms=milliseconds(row[self._place[self._timestamp_field]]))
+        made = example_of(record)
+        if key_field is not None:
+            made = made._replace(key=key_in(key_field, row[place[key_field]]))
+        if timestamp_field is None:
+            return made
+        return made._replace(timestamp_ms=milliseconds(row[place[timestamp_field]]))
+
+    return RowReader(
+        example,
+        as_they_are=False,
+        times=frozenset({timestamp_field}),
+        categories=roles.categories,
+        ignored=frozenset(roles.ignored - {key_field}),
+        numbers=frozenset(name for role, name in named.items() if role != "id"),
+        texts=frozenset({named.get("id"), timestamp_field, key_field, *roles.categories, *roles.ignored}),
+        label=named.get("label"),
+        key_field=key_field,
+    )
 
 
 def _check_names(columns: Sequence[str]) -> None:

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.losses import write_probabilities
+from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.single_row import SingleRow
 from stream_apple.library.cells import UnreadableCellError
 from stream_apple.library.event_times import Time, milliseconds_of
 from stream_apple.library.featurizer import LARGE, Featurizer
-from stream_apple.library.online import BOUND, OnlineLearner, check_lengths, probabilities_of
+from stream_apple.library.online import BOUND, OnlineLearner, check_lengths
 
 _ROOM = 64  # features for which there is room at first
 _MOST_PLANS = 64  # how many sets of names are remembered
@@ -78,32 +79,27 @@ class OneRow:
     def score(self, x: Mapping[Any, Any]) -> float:
         """Return the published score of a row: the expected label, the log-odds, or the number of a class."""
         with self.online.lock:
-            row = self._with(x)
-            if row is not None:
-                row.score()
-                return row.predictions.item()
-        return float(self.online.score(self.batch_of(x)).predictions[0])
+            return self._scored(x).predictions.item()
 
     def probability(self, x: Mapping[Any, Any]) -> float:
         """Return the probability of label 1; the model has the logistic loss."""
         with self.online.lock:
-            row = self._with(x)
-            if row is not None:
-                row.score()
-                write_probabilities(row.predictions, self._probability)
-                return self._probability.item()
-        return float(probabilities_of(self.online.score(self.batch_of(x)), self.online.options)[0, 1])
+            write_probabilities(self._scored(x).predictions, self._probability)
+            return self._probability.item()
 
     def probabilities(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
         """Return the probability of each class, float64[k]; the model has the softmax loss."""
         with self.online.lock:
-            row = self._with(x)
-            if row is not None:
-                row.score()
-                copied: NDArray[np.float64] = row.scores.all_probabilities[0].copy()
-                return copied
-        found: NDArray[np.float64] = self.online.score(self.batch_of(x)).all_probabilities[0]
-        return found
+            copied: NDArray[np.float64] = self._scored(x).all_probabilities[0].copy()
+            return copied
+
+    def _scored(self, x: Mapping[Any, Any]) -> Scores:
+        """Return the scores of a row, which the next row overwrites; the caller holds the lock."""
+        row = self._with(x)
+        if row is None:
+            return self.online.score(self.batch_of(x))
+        row.score()
+        return row.scores
 
     def batch_of(self, x: Mapping[Any, Any]) -> Batch:
         """Return a batch of one row, without a label; ValueError for a row of more than `most_features`."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.kernels.losses import places_of
+from stream_apple.core.learner.kernels.losses import SOFTMAX, places_of
 from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.predictor_quality import CALIBRATION_BINS, calibration_bins
 
@@ -25,59 +25,24 @@ class BinaryMeasures(NamedTuple):
     calibration_error: float | None
 
 
-class Quality(NamedTuple):
-    """The measures of three scores, on the training examples before they were learned, and on the test examples.
-
-    The scores are the published one, that of the linear predictor alongside, and that of apple if a mixture is
-    published.
-    """
-
-    progressive: BinaryMeasures
-    linear_progressive: BinaryMeasures
-    apple_progressive: BinaryMeasures
-    test: BinaryMeasures
-    linear_test: BinaryMeasures
-    apple_test: BinaryMeasures
-
-    def facts(self) -> dict[str, float | None]:
-        """The numbers under names such as `linear_test_auc`."""
-        return {
-            f"{name}_{measure}": value
-            for name, measures in self._asdict().items()
-            for measure, value in measures._asdict().items()
-        }
-
-
-NO_QUALITY = Quality(*[BinaryMeasures(None, None)] * 6)
-"""The quality where there are not just two labels."""
-
-
 def quality_of(
-    labels: NDArray[np.float64],
-    trained: tuple[Batch, Scores],
-    tested: tuple[Batch, Scores],
-    loss: int,
-    *,
-    mixed: bool,
-) -> Quality:
-    """Measure the scores of both parts.
+    labels: NDArray[np.float64], trained: tuple[Batch, Scores], tested: tuple[Batch, Scores], loss: int, *, mixed: bool
+) -> dict[str, float | None]:
+    """Measure each predictor's scores of both parts; return the measures under names such as `linear_test_auc`.
 
     labels  float64[n], of all examples; all measures are None unless there are just two different ones
+    mixed   whether a mixture is published; apple's own measures are None if not
     """
-    pair, nothing = np.unique(labels[~np.isnan(labels)]), BinaryMeasures(None, None)
-    if len(pair) != 2:
-        return NO_QUALITY
-
-    def measured(part: Batch, scores: NDArray[np.float64]) -> BinaryMeasures:
-        return binary_measures(part.labels, part.weights, places_of(loss, scores, pair), float(pair[1]))
-
-    return Quality(
-        *(
-            measured(part, each) if mixed or each is not scores.apple else nothing
-            for part, scores in (trained, tested)
-            for each in (scores.predictions, scores.linear, scores.apple)
-        )
-    )
+    pair = np.unique(labels[~np.isnan(labels)])
+    found: dict[str, float | None] = {}
+    for name, (part, scores) in (("progressive", trained), ("test", tested)):
+        for prefix, each in (("", scores.predictions), ("linear_", scores.linear), ("apple_", scores.apple)):
+            measures = BinaryMeasures(None, None)
+            if loss != SOFTMAX and len(pair) == 2 and (mixed or prefix != "apple_"):
+                places = places_of(loss, each, pair)
+                measures = binary_measures(part.labels, part.weights, places, float(pair[1]))
+            found |= {f"{prefix}{name}_{measure}": value for measure, value in measures._asdict().items()}
+    return found
 
 
 def binary_measures(

@@ -1,6 +1,6 @@
 """Whole files of examples as one batch, decoded from the same messages that `produce` would send."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.errors import InputFileError
-from stream_apple.files import BY_NAME, ColumnRoles, EventTimes, TimeLike, read_examples
+from stream_apple.files import BY_NAME, ColumnRoles, EventTimes, TimeLike
 
 CHUNK = 10_000  # examples encoded and decoded at once
 CHUNK_BYTES = 16 << 20  # of their messages, after which a chunk of fewer ends: examples may be wide
@@ -33,8 +33,7 @@ def read_batch(
     key_field  which field holds the keys of the records, if one does
     time_like  watches the examples as they pass
     """
-    seen = time_like or TimeLike()
-    return _read(paths, lambda path: seen.passing(read_examples(path, None, roles, key_field)), limits, columns, roles)
+    return read_timed_batch(paths, limits, EventTimes(None, None), roles, columns, key_field, time_like)[0]
 
 
 def read_timed_batch(
@@ -44,38 +43,27 @@ def read_timed_batch(
     roles: ColumnRoles = BY_NAME,
     columns: frozenset[str] = frozenset(),
     key_field: str | None = None,
+    time_like: TimeLike | None = None,
 ) -> tuple[Batch, NDArray[np.int64]]:
-    """Read what `read_batch` does, and the timestamps that `produce` would give, int64[n], ms since 1970, each > 0."""
+    """Read what `read_batch` does, and the timestamps that `produce` would give.
+
+    These are int64[n], ms since 1970; 0 for an example that gets none.
+    """
     timestamps: list[int] = []
+    seen = time_like or TimeLike()
 
-    def examples_of(path: Path) -> Iterator[Example]:
-        return _noted(times.examples(path, len(timestamps), roles, key_field), timestamps)
+    def noted(examples: Iterator[Example]) -> Iterator[Example]:
+        for example in examples:
+            timestamps.append(example.timestamp_ms or 0)
+            yield example
 
-    return _read(paths, examples_of, limits, columns, roles), np.array(timestamps, np.int64)
-
-
-def _noted(examples: Iterator[Example], timestamps: list[int]) -> Iterator[Example]:
-    """Pass the examples on as they come, and append each timestamp."""
-    for example in examples:
-        if example.timestamp_ms is None:
-            raise AssertionError("expected a timestamp of each example, found none")
-        timestamps.append(example.timestamp_ms)
-        yield example
-
-
-def _read(
-    paths: Sequence[Path],
-    examples_of: Callable[[Path], Iterator[Example]],
-    limits: Limits,
-    columns: frozenset[str],
-    roles: ColumnRoles,
-) -> Batch:
-    """Return one batch of the examples of all files, which are read one after the other; InputFileError for none."""
-    decoder, numbers = Decoder(limits, columns), count()
-    parts = [part for path in paths for part in _decoded(examples_of(path), path, decoder, limits, numbers, roles)]
+    decoder, numbers, parts = Decoder(limits, columns), count(), list[Batch]()
+    for path in paths:
+        examples = noted(seen.passing(times.examples(path, len(timestamps), roles, key_field)))
+        parts += _decoded(examples, path, decoder, limits, numbers, roles)
     if not parts:
         raise InputFileError(f"expected at least one example, found none in {', '.join(map(str, paths)) or 'no file'}")
-    return joined(parts)
+    return joined(parts), np.array(timestamps, np.int64)
 
 
 def _decoded(

@@ -6,7 +6,7 @@ The protocol of Agarwal et al. 2014, section 3.1: a random split, one pass, epoc
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +19,7 @@ from stream_apple.core.learner.kernels.mixture import EARLY_STRIDE
 from stream_apple.core.learner.learner import NO_EARLY, Learner, Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
-from stream_apple.offline.binary_measures import NO_QUALITY, Quality, quality_of
-from stream_apple.offline.class_measures import ClassErrors, class_errors
+from stream_apple.offline.binary_measures import quality_of
 from stream_apple.offline.late_labels import in_turn, stride_of
 
 ALIKE = 0.005
@@ -99,45 +98,34 @@ class Result(NamedTuple):
         return f"{subject} is {worse} {name}: its progressive loss is {_difference(change)} {name}'s{besides}"
 
 
-class AppleAlone(NamedTuple):
-    """The mean losses of apple's own score; None unless a mixture is published."""
-
-    apple_progressive_loss: float | None = None
-    apple_test_loss: float | None = None
-
-
 class Run(NamedTuple):
     """The result of one pass, and what it was computed from.
 
-    alone    the losses of apple's own score
-    quality  AUC and calibration
+    further  name -> a measure of a predictor: the mean losses of apple's own score (None unless a mixture is
+             published), AUC and calibration, and, with the softmax loss, the shares of wrong classes
     scores   of the training examples, before each was learned
     trained  the training examples in the order learned
     loss     the number of the loss function
-    errors   with the softmax loss, the shares of wrong classes
     """
 
     result: Result
-    alone: AppleAlone
-    quality: Quality
+    further: Mapping[str, float | None]
     scores: Scores
     trained: Batch
     loss: int
-    errors: ClassErrors | None = None
 
     @property
     def mixed(self) -> bool:
         """Return whether the published score is that of a mixture."""
-        return self.alone.apple_progressive_loss is not None
+        return self.further["apple_progressive_loss"] is not None
 
     def facts(self) -> dict[str, object]:
-        """Return all figures by flat names: the result's, apple's own, and those of two labels, or of classes."""
-        errors = self.errors._asdict() if self.errors is not None else {}
-        return {**self.result._asdict(), **self.alone._asdict(), **self.quality.facts(), **errors}
+        """Return all figures by flat names."""
+        return {**self.result._asdict(), **self.further}
 
     def verdict(self) -> str:
         """Return `Result.verdict` for this run."""
-        return self.result.verdict(self.alone.apple_progressive_loss)
+        return self.result.verdict(self.further["apple_progressive_loss"])
 
     def apple_losses(self) -> NDArray[np.float64]:
         """Return the loss of apple's own score of each training example, float64[n]; NaN without a label."""
@@ -268,33 +256,47 @@ def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], t
     loss = loss_number(options.loss)
     whole = learned.progress.report("whole")
     labels = np.concatenate([trained.labels, tested.labels])
-    errors = class_errors(training, testing) if options.classes else None
+    errors = _class_errors(training, testing) if options.classes else {}
     result = Result(
         method=options.method,
         examples=len(labels),
         progressive_loss=_number(whole.loss),
         linear_progressive_loss=_number(whole.linear_loss),
         best_constant_loss=_number(whole.best_constant_loss),
-        progressive_error=errors.progressive_error
+        progressive_error=errors["progressive_error"]
         if errors
         else share_of_wrong_sides(labels, trained, scores.predictions),
         test_loss=weighted_mean(test_scores.losses, tested),
         linear_test_loss=weighted_mean(_linear_losses(test_scores, tested, loss), tested),
-        test_error=errors.test_error if errors else share_of_wrong_sides(labels, tested, test_scores.predictions),
+        test_error=errors["test_error"] if errors else share_of_wrong_sides(labels, tested, test_scores.predictions),
         features_per_example=learned.features_per_example,
         parents=learned.parents,
         seconds=learned.seconds,
     )
-    alone = AppleAlone()
-    if options.mixed:
-        alone = AppleAlone(
-            weighted_mean(_apple_losses(scores, trained, loss), trained),
-            weighted_mean(_apple_losses(test_scores, tested, loss), tested),
-        )
-    quality = NO_QUALITY
-    if errors is None:
-        quality = quality_of(labels, training, testing, loss, mixed=options.mixed)
-    return Run(result, alone, quality, scores, trained, loss, errors)
+    alone = {
+        f"apple_{name}_loss": weighted_mean(_apple_losses(own, part, loss), part) if options.mixed else None
+        for name, (part, own) in (("progressive", training), ("test", testing))
+    }
+    quality = quality_of(labels, training, testing, loss, mixed=options.mixed)
+    return Run(result, {**alone, **quality, **errors}, scores, trained, loss)
+
+
+def _class_errors(training: tuple[Batch, Scores], testing: tuple[Batch, Scores]) -> dict[str, float | None]:
+    """Return each predictor's shares of wrong classes, and that of the best constant, by name.
+
+    The best constant always predicts the most frequent class of the training examples.
+    """
+
+    def errors(name: str, part: Batch, scores: Scores) -> dict[str, float | None]:
+        by = {"": scores.predictions, "linear_": scores.linear, "apple_": scores.apple}
+        return {f"{prefix}{name}_error": weighted_mean(each != part.labels, part) for prefix, each in by.items()}
+
+    trained, constant = training[0], None
+    known = ~np.isnan(trained.labels)
+    if (total := float(trained.weights[known].sum())) > 0:
+        of_classes = np.bincount(trained.labels[known].astype(np.int64), trained.weights[known])
+        constant = 1.0 - float(of_classes.max()) / total
+    return {**errors("progressive", *training), "best_constant_error": constant, **errors("test", *testing)}
 
 
 def _difference(change: float) -> str:
@@ -328,11 +330,10 @@ def share_of_wrong_sides(whole: NDArray[np.float64], part: Batch, scores: NDArra
         return None
     # Scores of the logistic loss are log-odds, whose middle is 0: that of its labels -1 and 1 too.
     middle = float(labels.mean())
-    wrong: NDArray[np.float64] = ((scores > middle) != (part.labels > middle)).astype(np.float64)
-    return weighted_mean(wrong, part)
+    return weighted_mean((scores > middle) != (part.labels > middle), part)
 
 
-def weighted_mean(values: NDArray[np.float64], part: Batch) -> float | None:
+def weighted_mean(values: NDArray[np.float64] | NDArray[np.bool_], part: Batch) -> float | None:
     """Return the mean of values of examples that have labels, by importance weight; None if there is none."""
     labelled = ~np.isnan(part.labels)
     weight = float(part.weights[labelled].sum())

@@ -82,9 +82,9 @@ VOWPAL_CHOICES = ("vw-linear", "vw-quadratic", *STAGE_POLY_CHOICES, "vw-coin", "
 """The best of these on each set, in hindsight, is what a user of Vowpal Wabbit could have had at best."""
 
 
-def vowpal_version() -> str | None:
-    """The version of the installed package of Vowpal Wabbit; None if there is none."""
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package, such as `vowpalwabbit`; None if it is not installed."""
     try:
-        return version("vowpalwabbit")
+        return version(package)
     except PackageNotFoundError:
         return None

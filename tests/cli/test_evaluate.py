@@ -166,7 +166,7 @@ def test_apples_own_loss_is_that_of_its_scores(pairs: Path) -> None:
     limits = Limits(1000, 1 << 20, 1e9, -1e9, 1e9, binary=False)
     run = measured(read_batch([pairs], limits), Options(bits=12), Schedule())
     expected = np.mean((run.scores.apple - run.trained.labels) ** 2)
-    assert run.alone.apple_progressive_loss == pytest.approx(expected)
+    assert run.further["apple_progressive_loss"] == pytest.approx(expected)
     assert run.apple_losses().mean() == pytest.approx(expected)
     assert run.mixed
 

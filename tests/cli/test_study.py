@@ -189,7 +189,7 @@ def test_what_was_asked_for_and_is_not_there_is_said_loudly(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Vowpal Wabbit by name is an error; without being asked for it is left out, with a note above the tables."""
-    monkeypatch.setattr("stream_apple.cli.study.vowpal_version", lambda: None)
+    monkeypatch.setattr("stream_apple.cli.study.installed_version", lambda _: None)
     asked = study(folder, "--methods", "linear,vw-linear")
     assert asked.exit_code == 2
     assert "expected Vowpal Wabbit to be installed for vw-linear" in asked.stderr

@@ -13,10 +13,12 @@ from typing import BinaryIO, cast
 import msgpack
 import pytest
 import zstandard
+from support.file_formats import detect
 
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import InputFileError
-from stream_apple.files import FileFormat, detect, input_stream, read_examples
+from stream_apple.files import input_stream, read_examples
+from stream_apple.files.detection import FileFormat
 
 Write = Callable[[bytes], Path]
 
@@ -90,7 +92,7 @@ def test_a_file_may_hold_no_example(content: bytes, write: Write) -> None:
 def test_a_frame_for_a_schema_registry_is_named(content: bytes, write: Write) -> None:
     """What it holds may look like any format."""
     with pytest.raises(InputFileError, match=r"found Confluent's framing: a zero byte, then the schema id 7$"):
-        detect(write(content))
+        list(read_examples(write(content)))
 
 
 @pytest.mark.parametrize(
@@ -105,14 +107,14 @@ def test_a_frame_for_a_schema_registry_is_named(content: bytes, write: Write) ->
 def test_other_packings_are_named(content: bytes, packing: str, write: Write) -> None:
     """Their bytes may have the bars and commas of a format."""
     with pytest.raises(InputFileError, match=rf"expected a file that is gzipped or not packed .*, found {packing}$"):
-        detect(write(content + b"|,\n"))
+        list(read_examples(write(content + b"|,\n")))
 
 
 @pytest.mark.parametrize("content", [b"one word\n", b"<xml/>", b"\x00\x01\x02", b"PAR2"])
 def test_a_foreign_format_is_refused(content: bytes, write: Write) -> None:
     """The message names the formats that can be read, and shows the line that is none of them."""
     with pytest.raises(InputFileError, match=r"examples: expected a first example in one of svmlight, .*, found "):
-        detect(write(content))
+        list(read_examples(write(content)))
 
 
 @pytest.mark.parametrize(

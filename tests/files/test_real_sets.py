@@ -3,9 +3,11 @@
 import gzip
 
 import pytest
+from support.file_formats import detect
 from support.required import SharedFile
 
-from stream_apple.files import FileFormat, detect, read_examples
+from stream_apple.files import read_examples
+from stream_apple.files.detection import FileFormat
 
 # name, rows and features as shared/data/MANIFEST.md counts them
 SETS = [

@@ -22,8 +22,8 @@ from stream_apple.core.codec.outer_map import LabelAndWeight, added_to_json, key
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import FieldKind, InputMapping
-from stream_apple.core.input.parsing import RefusedError, parsed_record
-from stream_apple.core.input.record_mapper import RecordMapper, fields_of
+from stream_apple.core.input.parsing import RefusedError, check_size, parsed_record
+from stream_apple.core.input.record_mapper import RecordMapper, fields_of, float_of
 
 _UNREADABLE = 1
 """The msgpack extension type for values that no format can make a feature of, such as a time of day."""
@@ -123,7 +123,7 @@ class OuterRecords:
             found = self._mapper.kind_of(path)
             if found is FieldKind.TIME:
                 return _nothing(value)  # no time can be such a number
-            return str(value) if found is FieldKind.CATEGORY else _as_float(value)
+            return str(value) if found is FieldKind.CATEGORY else float_of(value)
         if isinstance(value, UUID):
             return str(value)
         if isinstance(value, date):
@@ -132,21 +132,8 @@ class OuterRecords:
         return _nothing(value)
 
 
-def check_size(value: bytes, max_bytes: int) -> None:
-    """Raise RefusedError for a value of more than `max_bytes` bytes."""
-    if len(value) > max_bytes:
-        raise RefusedError(Reason.RECORD_TOO_LARGE, f"at most {max_bytes} bytes", len(value))
-
-
 def _nothing(value: object) -> msgpack.ExtType:
     return msgpack.ExtType(_UNREADABLE, str(value).encode())
-
-
-def _as_float(value: Decimal | int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf")
 
 
 def _json(fields: Mapping[str, object]) -> bytes:

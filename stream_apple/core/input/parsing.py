@@ -33,6 +33,12 @@ class RefusedError(ParseError):
         self.reason = reason
 
 
+def check_size(value: bytes, max_bytes: int) -> None:
+    """Raise RefusedError for a value of more than `max_bytes` bytes."""
+    if len(value) > max_bytes:
+        raise RefusedError(Reason.RECORD_TOO_LARGE, f"at most {max_bytes} bytes", len(value))
+
+
 def unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     """Return a map from the pairs of a parsed object; RefusedError if a key occurs twice."""
     found = dict(pairs)

@@ -48,15 +48,6 @@ class Mapped(NamedTuple):
     left_out: int
 
 
-class Labelling(NamedTuple):
-    """What a record says about an example besides its features; None for what it does not say."""
-
-    label: float | None
-    weight: float | None
-    id: str | int | bytes | None
-    timestamp_ms: int | None
-
-
 class RecordMapper:
     """Makes examples of records by one mapping. Several threads may use it at once."""
 
@@ -76,14 +67,15 @@ class RecordMapper:
         label, weight, name, timestamp_ms = self.labelling(fields)
         return Mapped(Example(label, 1.0 if weight is None else weight, name, features, timestamp_ms), left_out)
 
-    def labelling(self, fields: Mapping[str, Any]) -> Labelling:
-        """Return label, weight, id and time in the fields of a record; RefusedError if one of them is invalid."""
-        mapping = self.mapping
-        return Labelling(
-            self._label(self._held(fields, mapping.label)),
-            self._weight(self._held(fields, mapping.weight)),
-            *self.name_and_time(fields),
-        )
+    def labelling(
+        self, fields: Mapping[str, Any]
+    ) -> tuple[float | None, float | None, str | int | bytes | None, int | None]:
+        """Return label, weight, id and time in the fields of a record, None for each that is absent.
+
+        RefusedError if one of them is invalid.
+        """
+        label, weight = self._held(fields, self.mapping.label), self._held(fields, self.mapping.weight)
+        return self._label(label), self._weight(weight), *self.name_and_time(fields)
 
     def name_and_time(self, fields: Mapping[str, Any]) -> tuple[str | int | bytes | None, int | None]:
         """Return the id of a record, and its time if a field holds it, else None; RefusedError if one is invalid."""
@@ -124,7 +116,7 @@ class RecordMapper:
                 return spelled_label(f"{field!r}", value)
             except ParseError:
                 return _refuse(Reason.BAD_LABEL, f"a number, true or false as {field!r} (or input.label_map)", value)
-        number = _number(value)
+        number = float_of(value)
         if number is None:
             return _refuse(Reason.WRONG_TYPE, f"a number, a boolean or a text as {field!r}", value)
         if not isfinite(number):
@@ -134,7 +126,7 @@ class RecordMapper:
     def _weight(self, value: object) -> float | None:
         if _is_absent(value):
             return None
-        number = spelled_number(value) if isinstance(value, str) else None if value is True else _number(value)
+        number = spelled_number(value) if isinstance(value, str) else None if value is True else float_of(value)
         if number is None or number < 0 or not isfinite(number):
             raise RefusedError(Reason.BAD_WEIGHT, f"a number of at least 0 as {self.mapping.weight!r}", value)
         return number
@@ -257,12 +249,12 @@ class _Walk:
     def _scalar(self, feature: Feature, path: str, value: object) -> None:
         text = _text(value) if feature.kind is FieldKind.CATEGORY or isinstance(value, _AS_TEXT) else None
         if feature.kind is FieldKind.NUMBER and text is not None:
-            number = spelled_number(value) if isinstance(value, str) else _number(value)
+            number = spelled_number(value) if isinstance(value, str) else float_of(value)
             self._number(feature.space, feature.name, path, value, number)
         elif text is not None:
             self._put(feature.space, f"{feature.name}={text}", 1.0, path)
         else:
-            self._number(feature.space, feature.name, path, value, _number(value))
+            self._number(feature.space, feature.name, path, value, float_of(value))
 
     def _number(self, space: str, name: str, path: str, value: object, number: float | None) -> None:
         if number is None:
@@ -283,7 +275,7 @@ class _Walk:
             for text in dict.fromkeys(texts):
                 self._put(feature.space, f"{feature.name}={text}", 1.0, path)
             return
-        numbers = [None if isinstance(item, _AS_TEXT) else _number(item) for _, item in there]
+        numbers = [None if isinstance(item, _AS_TEXT) else float_of(item) for _, item in there]
         if None in numbers:
             self._unreadable(Reason.WRONG_TYPE, "a list of texts, or one of numbers", path, items)
             return
@@ -341,7 +333,7 @@ def _text(value: object) -> str | None:
     return None if spell is None else spell(value)
 
 
-def _number(value: object) -> float | None:
+def float_of(value: object) -> float | None:
     """Return a number or a boolean as a float, infinity if it is too large for one; None for other values."""
     if not isinstance(value, int | float | Decimal):
         return None

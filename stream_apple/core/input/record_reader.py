@@ -9,7 +9,7 @@ from stream_apple.core.codec.example import encode_example
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import InputMapping
-from stream_apple.core.input.parsing import RefusedError, parsed_record
+from stream_apple.core.input.parsing import RefusedError, check_size, parsed_record
 from stream_apple.core.input.record_mapper import Mapped, RecordMapper
 from stream_apple.core.input.spelling import ParseError
 
@@ -47,6 +47,5 @@ class MappedReader:
 
     def mapped(self, value: bytes, max_record_bytes: int) -> Mapped:
         """Return the example in a record; RefusedError if there is none, other errors as of `parsed_record`."""
-        if len(value) > max_record_bytes:
-            raise RefusedError(Reason.RECORD_TOO_LARGE, f"at most {max_record_bytes} bytes", len(value))
+        check_size(value, max_record_bytes)
         return self._mapper.example(parsed_record(value, self._schemas))

@@ -28,7 +28,7 @@ from stream_apple.core.learner.kernels.parent_lists import (
     see_candidates,
 )
 from stream_apple.core.learner.state.model import GROWN_AT, Model, Recent
-from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES, copy_recent
+from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
 from stream_apple.core.learner.state.table import U1, Table
 from stream_apple.core.learner.state.work import Origins, Work
 
@@ -131,7 +131,7 @@ class Appraiser:
     ) -> tuple[Means, Means, Means, Means]:
         """Return totals, cost, earned and presence; examples whose list is known count in the totals alone."""
         cost, presence, totals = np.zeros(len(parents) + 1), np.zeros(len(candidates) + 1), np.zeros(3)
-        origins = work.origins if model.rule.side_arrays.counts else None
+        origins = work.origins if len(model.table.counts) else None
         nodes, listed = np.empty(len(work.nodes), np.uint64), np.zeros(1, np.uint64)
         earners = Credits(empty_slot_index(len(parents)), nodes, listed, np.zeros(len(parents) + 1))
         asked = empty_slot_index(len(candidates))
@@ -141,7 +141,8 @@ class Appraiser:
         _appraise_recent(model, work, origins, (parents, candidates), earners, asked, (cost, presence), totals, handed)
         self._current = bool(lists.end[0] >= 0)
         if self._current:
-            self._lists, self._recent = (lists, before), copy_recent(model.recent)
+            self._lists = lists, before
+            self._recent = Recent._make(array.copy() for array in model.recent)
         return totals, cost, earners.earned, presence
 
     def _see(self, model: Model, candidates: Places) -> bool:

@@ -15,7 +15,7 @@ from stream_apple.core.learner.appraisal import Appraiser
 from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.forgetting import forget_features, release_zeros
 from stream_apple.core.learner.growth import FEWEST_EXAMPLES, UNCHANGED, Growth, grow
-from stream_apple.core.learner.kernels.decay import settle
+from stream_apple.core.learner.kernels.decay import settle, view_settled
 from stream_apple.core.learner.kernels.drift import empty_watch, restart
 from stream_apple.core.learner.kernels.mixed import process_mixed
 from stream_apple.core.learner.kernels.mixture import EARLY, effective_weights, is_late
@@ -30,7 +30,6 @@ from stream_apple.core.learner.new_model import empty_model, empty_scratch
 from stream_apple.core.learner.options import BITS, RESERVOIR, Options
 from stream_apple.core.learner.parent_selection import NO_CENSUS, Census, take_census
 from stream_apple.core.learner.preparation.preparation import TRUNCATED_USERS, Preparation
-from stream_apple.core.learner.settled_view import view_settled
 from stream_apple.core.learner.single_row import SingleRow, empty_row
 from stream_apple.core.learner.state.model import (
     DEFERRED,

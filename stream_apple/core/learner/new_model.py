@@ -1,9 +1,11 @@
 """New models: the arrays that their options ask for, and the rule by which they learn."""
 
+import numpy as np
+
 from stream_apple.core.learner.kernels.decay import decay_rule, no_decay_yet, stamps_of
 from stream_apple.core.learner.kernels.losses import loss_number
 from stream_apple.core.learner.kernels.mixture import empty_mixture
-from stream_apple.core.learner.kernels.naive_bayes import empty_start
+from stream_apple.core.learner.kernels.naive_bayes import FIRST_TRUST
 from stream_apple.core.learner.multiclass.process import empty_class_mixture
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.state.model import (
@@ -11,9 +13,8 @@ from stream_apple.core.learner.state.model import (
     ExpansionRule,
     LearningRule,
     Model,
-    SideArrayRule,
+    ModelScalars,
     TupleRule,
-    empty_scalars,
 )
 from stream_apple.core.learner.state.recent import empty_recent
 from stream_apple.core.learner.state.table import Extent, empty_table
@@ -33,12 +34,12 @@ def empty_model(options: Options, selection: TupleSelection, *, roles: bool) -> 
     mixed = options.mixed
     return Model(
         table=empty_table(int(options.bits or 0), extent_of(options)),
-        scalars=empty_scalars(),
+        scalars=ModelScalars(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(8, np.int64)),
         rule=_rule_of(options, by_level=selection.by_level),
         mixture=empty_class_mixture(mixed=mixed) if options.classes else empty_mixture(mixed=mixed),
         recent=empty_recent(mixed=mixed, roles=roles),
         tuples=selection.kernel_view,
-        start=empty_start(warm=options.warm_start != "none"),
+        start=np.array([FIRST_TRUST, 0.0] if options.warm_start != "none" else []),
         decay=no_decay_yet(decay_of(options), mixed=mixed),
     )
 
@@ -85,11 +86,9 @@ def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
             order=int(options.order or 0),
             by_level=by_level,
             selecting=options.selects_tuples,
-            ablating=options.ablated,
         ),
         alongside=options.method != "linear",
         mixed=options.mixed,
-        side_arrays=SideArrayRule(residuals=options.selection == "ssm", counts=options.counted),
         warm_start=(options.order or _ORDERS[options.method]) if options.warm_start == "naive_bayes" else 0,
         plain_l2=float(options.l2) if options.descent == "plain" else 0.0,
         classes=options.classes,

@@ -109,8 +109,10 @@ class TupleSelection:
         before = np.isin(tuples, self.chosen)
         fresh = int(np.count_nonzero(~before))
         seen = fresh + (self.seen if decided else 0)
-        score = ablation_of if self._ablating else information_about
-        scores = score(table, places, of_place, len(tuples))
+        if self._ablating:
+            scores = _sums(of_place, table.ablations[places], len(tuples))
+        else:
+            scores = information_about(table, places, of_place, len(tuples))
         room = MOST_TUPLES - (len(self.chosen) if self.by_level else 0)
         best = np.lexsort((tuples, -scores))[: min(max(int(np.ceil(self._share * seen)), 1), room)]
         kept = np.zeros(len(tuples), np.bool_)
@@ -170,13 +172,6 @@ def _summands(seen: NDArray[np.float64], of_class: NDArray[np.float64]) -> NDArr
     logs = np.log(ratios, out=np.zeros_like(ratios), where=ratios > 0.0)
     summands: NDArray[np.float64] = np.maximum((seen / of_all * logs).sum(axis=0), 0.0)
     return summands
-
-
-def ablation_of(
-    table: Table, places: NDArray[np.int64], of_place: NDArray[np.int64], count: int
-) -> NDArray[np.float64]:
-    """Return how much greater the loss would have been without each tuple, float64[count]."""
-    return _sums(of_place, table.ablations[places], count)
 
 
 def _sums(of_place: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from stream_apple.core.codec.outer_map import key_of_id
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.framing import Schemas
-from stream_apple.core.input.outer_record import OuterRecords, check_size
-from stream_apple.core.input.parsing import RefusedError, parsed_record
+from stream_apple.core.input.outer_record import OuterRecords
+from stream_apple.core.input.parsing import RefusedError, check_size, parsed_record
 from stream_apple.core.input.record_mapper import RecordMapper, fields_of
 from stream_apple.core.input.spelling import ParseError
 from stream_apple.core.latest_time import END_MS

@@ -41,8 +41,6 @@ class Plot(NamedTuple):
     x_label: str
     y_label: str
     curves: tuple[PlotLine, ...]
-    log_x: bool = False
-    log_y: bool = False
 
 
 class StudyFinding(NamedTuple):
@@ -78,5 +76,5 @@ class Experiment(NamedTuple):
 
 
 def slug(name: str) -> str:
-    """The name of a data set as a part of a finding's."""
+    """Return the name of a data set as a part of a finding's."""
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in name.lower())

@@ -83,7 +83,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
 
 
 def _mean(found: list[Together], name: str) -> float | None:
-    """The mean of a measure over splits; None where a test part has one label alone."""
+    """Return the mean of a measure over splits; None where a test part has one label alone."""
     values = [each.last_pass_features if name == "last_pass_features" else each.run.facts()[name] for each in found]
     known = [value for value in values if isinstance(value, float)]
     return float(np.mean(known)) if known else None

@@ -45,7 +45,7 @@ class _Uncaught(NamedTuple):
 
 
 def plant_users(batch: Batch, plan: Plan, seed: int) -> Batch:
-    """Each example goes to one of the users, the one of rank r with a probability in proportion to 1 / r (Zipf's law).
+    """Give each example to one of the users, that of rank r with a probability in proportion to 1 / r (Zipf's law).
 
     The users' keys are drawn, as hashes would be, and are the same with each seed.
     """
@@ -59,7 +59,7 @@ def plant_users(batch: Batch, plan: Plan, seed: int) -> Batch:
 
 
 def filter_threshold(scores: NDArray[np.float64], spam: NDArray[np.bool_], percent: int = PERCENT) -> float:
-    """The lowest threshold such that at most so many percent of the ham have a score above it.
+    """Return the lowest threshold such that at most so many percent of the ham have a score above it.
 
     What is above it is caught. Mails of equal score share their fate, so it may be well below the percentage.
     ValueError if there is no ham.
@@ -114,7 +114,7 @@ def _uncaught(mails: Batch, seed: int) -> _Uncaught:
 
 
 def _overview(found: list[_Uncaught]) -> tuple[TableCell, ...]:
-    """Means of the shares that were missed and of their ratios, and the least and the greatest ratio."""
+    """Return the means of the shares that were missed and of their ratios, and the least and the greatest ratio."""
     shares = [(float(each.shared.mean()), float(each.personal.mean())) for each in found]
     # A seed with which shared weights catch all has no ratio.
     ratios = [personal / shared for shared, personal in shares if shared]
@@ -123,7 +123,7 @@ def _overview(found: list[_Uncaught]) -> tuple[TableCell, ...]:
 
 
 def _by_history(found: list[_Uncaught]) -> Iterator[tuple[TableCell, ...]]:
-    """A row for each class of histories, of the spam of all seeds together."""
+    """Yield a row for each class of histories, of the spam of all seeds together."""
     whole = _Uncaught(*map(np.concatenate, zip(*found, strict=True)))
     for least, above in zip(HISTORIES, (*HISTORIES[1:], None), strict=True):
         chosen = (whole.history >= least) & (whole.history < (above or np.inf))

@@ -38,7 +38,7 @@ def plant_pairs(examples: int, seed: int) -> Batch:
 
 
 def _planted() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The weights: float64[FEATURES], and of pairs, above the diagonal, float64[FREQUENT, FREQUENT]."""
+    """Return the weights: float64[FEATURES], and of pairs, above the diagonal, float64[FREQUENT, FREQUENT]."""
     rng = np.random.default_rng(2014)
     pairs = np.zeros((FREQUENT, FREQUENT))
     first, second = np.triu_indices(FREQUENT, 1)
@@ -48,5 +48,5 @@ def _planted() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A hash of each key, by the finalizer of splitmix64. The table expects even keys."""
+    """Return a hash of each key, by the finalizer of splitmix64. The table expects even keys."""
     return splitmix64_finalizer((keys ^ np.uint64(2)) + GOLDEN)

@@ -23,7 +23,7 @@ EXPERIMENTS: Mapping[str, str] = MappingProxyType(
 
 
 def load_experiment(name: str) -> Experiment:
-    """The experiment of that name; ConfigurationError if a package that it requires is not installed."""
+    """Return the experiment of that name; ConfigurationError if a package that it requires is not installed."""
     module = import_module(f"stream_apple.study.experiments.{name}")
     experiment = module.EXPERIMENT
     if not isinstance(experiment, Experiment):
@@ -37,7 +37,7 @@ def load_experiment(name: str) -> Experiment:
 
 
 def sets_of(experiment: Experiment, found: Mapping[str, DataSet]) -> dict[str, DataSet]:
-    """The data sets that the experiment is made for; ConfigurationError if there are none."""
+    """Return the data sets that the experiment is made for; ConfigurationError if there are none."""
     chosen = {name: found[name] for name in experiment.sets if name in found}
     if experiment.sets and not chosen:
         raise ConfigurationError(

@@ -34,7 +34,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
 
 
 def _shown(batch: Batch, penalty: dict[str, float], seeds: int) -> tuple[float, int]:
-    """The mean test error, and the mean number of features whose weight is not zero."""
+    """Return the mean test error, and the mean number of features whose weight is not zero."""
     options = Options(method="linear", loss="logistic", bits=BITS, **penalty)  # type: ignore[arg-type]
     errors, counts = [], []
     for learner, error in learned_splits(batch, options, seeds):

@@ -1,6 +1,5 @@
 """What is written of an experiment: a page of tables with their figures, and a table for programs of each finding."""
 
-import csv
 import json
 import re
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from stream_apple.errors import ConfigurationError
 from stream_apple.offline.plot import empty_figure
 from stream_apple.study.experiments.experiment import Plot, StudyFinding, TableCell
+from stream_apple.study.report.exports import write_csv
 from stream_apple.study.report.markdown import NOTHING, spelled, table
 
 PAGE = "summary.md"
@@ -34,10 +34,7 @@ class FindingReport:
             raise ValueError(f"expected a new name of lower-case letters, digits and hyphens, found {finding.name!r}")
         if wrong := [row for row in finding.rows if len(row) != len(finding.columns)]:
             raise ValueError(f"{finding.name}: expected {len(finding.columns)} cells a row, found {len(wrong[0])}")
-        with (self._folder / f"{finding.name}.csv").open("w", encoding="utf-8", newline="") as file:
-            rows = csv.writer(file, lineterminator="\n")
-            rows.writerow(finding.columns)
-            rows.writerows(finding.rows)
+        write_csv(self._folder / f"{finding.name}.csv", finding.columns, finding.rows)
         facts = json.dumps(_facts(finding), indent=1, ensure_ascii=False)
         (self._folder / f"{finding.name}.json").write_text(facts + "\n", encoding="utf-8")
         self._sections[finding.name] = _section(finding, self._draw(finding))
@@ -47,7 +44,7 @@ class FindingReport:
         return page
 
     def _draw(self, finding: StudyFinding) -> str:
-        """The line that shows the figure, or says why there is none; "" if there is nothing to draw."""
+        """Return the line that shows the figure, or says why there is none; "" if there is nothing to draw."""
         path = self._folder / f"{finding.name}.png"
         path.unlink(missing_ok=True)
         if finding.plot is None or not finding.plot.curves:
@@ -69,13 +66,7 @@ def draw_plot(plot: Plot, title: str, path: Path) -> None:
             axes.axhline(curve.y[0], color=colour, linestyle=":" if place % 2 else "--", label=curve.label)
         else:
             axes.plot(curve.x, curve.y, color=colour, marker=_MARKERS[place % len(_MARKERS)], label=curve.label)
-    axes.set(
-        xlabel=plot.x_label,
-        ylabel=plot.y_label,
-        title=title,
-        xscale="log" if plot.log_x else "linear",
-        yscale="log" if plot.log_y else "linear",
-    )
+    axes.set(xlabel=plot.x_label, ylabel=plot.y_label, title=title)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
     figure.savefig(path, dpi=150)

@@ -9,14 +9,14 @@ from stream_apple.offline.evaluation import Schedule, split
 
 
 def learn_once(trained: Batch, options: Options) -> Learner:
-    """The learner after these examples, in one epoch."""
+    """Return the learner after these examples, in one epoch."""
     learner = Learner(options)
     learner.learn(trained, 0, len(trained.labels), Scores.empty(len(trained.labels)))
     return learner
 
 
 def learned_splits(batch: Batch, options: Options, seeds: int) -> Iterator[tuple[Learner, float]]:
-    """For each seed: the learner after the training part, and its error on the rest."""
+    """Yield, for each seed, the learner after the training part, and its error on the rest."""
     for seed in range(seeds):
         trained, tested = split(batch, Schedule(seed=seed))
         learner = learn_once(trained, options)

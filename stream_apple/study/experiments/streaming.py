@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -15,12 +14,12 @@ from stream_apple.core.learner.options import Options
 from stream_apple.offline import evaluation
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell
-from stream_apple.study.methods import vowpal_version
+from stream_apple.study.methods import installed_version
 from stream_apple.study.preparation import load_set
 from stream_apple.study.runs import one_pass, river_pass, vowpal
 from stream_apple.study.runs.journal import Journal
-from stream_apple.study.runs.one_pass import PassMeasures, StreamLearner, pass_over, river_version
-from stream_apple.study.runs.sources import digest_of_files, sources_of_core
+from stream_apple.study.runs.one_pass import PassMeasures, StreamLearner, pass_over
+from stream_apple.study.runs.sources import digest_of_core, digest_of_modules
 
 EXAMPLES = 8000
 _ALL = 1 << 40  # rows of a set: the stream begins with a shuffle of all of them
@@ -44,8 +43,8 @@ _RIVER = {
     "River, logistic": "scaled-logistic",
 }
 _VOWPAL = {
-    "VW": ("--loss_function", "logistic"),
-    "VW, quadratic": ("--loss_function", "logistic", "-q", "::"),
+    "VW": (),
+    "VW, quadratic": ("-q", "::"),
 }
 
 SETS = (
@@ -57,8 +56,8 @@ SETS = (
 
 
 def stream_learners() -> dict[str, StreamLearner]:
-    """All that are installed, by the names of their columns."""
-    vowpal = _VOWPAL if vowpal_version() else {}
+    """Return all learners that are installed, by the names of their columns."""
+    vowpal = _VOWPAL if installed_version("vowpalwabbit") else {}
     return {
         **{name: StreamLearner(river=model) for name, model in _RIVER.items()},
         **{name: StreamLearner(arguments=arguments) for name, arguments in vowpal.items()},
@@ -86,13 +85,13 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
 
 
 def beginning_of(batch: Batch, examples: int, seed: int) -> Batch:
-    """The first so many examples of a shuffle of all."""
+    """Return the first so many examples of a shuffle of all."""
     order = np.random.default_rng(seed).permutation(len(batch.labels))
     return batch.select(order[:examples])
 
 
 def _measured(learner: StreamLearner, data_set: DataSet, stream: Batch, seed: int, journal: Journal) -> PassMeasures:
-    """What the journal has of this pass, or the pass, which it then keeps."""
+    """Return what the journal has of this pass; if it has none, do the pass, and keep it there."""
     key = _key(learner, data_set, len(stream.labels), seed)
     if key not in journal.records:
         what = {"data_set": data_set.name, "seed": seed, **learner._asdict()}
@@ -104,15 +103,14 @@ def _measured(learner: StreamLearner, data_set: DataSet, stream: Batch, seed: in
 def _key(learner: StreamLearner, data_set: DataSet, examples: int, seed: int) -> str:
     """Return all that the result depends on, as a key."""
     if learner.options is not None:
-        learns: list[object] = [asdict(Options(**learner.options)), digest_of_files(sources_of_core())]
+        learns: list[object] = [asdict(Options(**learner.options)), digest_of_core()]
         protocol: tuple[ModuleType, ...] = (evaluation, one_pass)
     elif learner.river is not None:
-        learns, protocol = [learner.river, river_version()], (river_pass,)
+        learns, protocol = [learner.river, installed_version("river")], (river_pass,)
     else:
-        learns, protocol = [learner.arguments, vowpal_version()], (one_pass, vowpal)
-    sources = digest_of_files([Path(module.__file__ or "") for module in protocol])
+        learns, protocol = [learner.arguments, installed_version("vowpalwabbit")], (one_pass, vowpal)
     content = hashlib.sha256(data_set.path.read_bytes()).hexdigest()
-    parts = [learns, sources, content, examples, seed]
+    parts = [learns, digest_of_modules(protocol), content, examples, seed]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

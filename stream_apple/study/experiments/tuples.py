@@ -58,7 +58,7 @@ class Trial(NamedTuple):
 
 
 def planned_trials() -> list[Trial]:
-    """The baselines; then for each order all tuples, and each share of them by each selection."""
+    """Return the baselines; then for each order all tuples, and each share of them by each selection."""
     trials = [Trial(name, 0, 1.0, Options(**_INTERVALS, **given)) for name, given in BASELINES.items()]
     for order in ORDERS:
         tuples = {**_INTERVALS, "method": "tuples", "order": order}
@@ -91,7 +91,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
 
 
 def forest_error(batch: Batch, seed: int) -> float:
-    """The test error of a random forest on the same split, on the numbers as they are."""
+    """Return the test error of a random forest on the same split, on the numbers as they are."""
     from sklearn.ensemble import RandomForestClassifier
 
     columns = np.unique(batch.keys)
@@ -114,7 +114,7 @@ def _mean(results: list[Result], measure: str) -> float | None:
 
 
 def _by_share(name: str, order: int, found: Mapping[Trial, list[Result]], forest: float) -> StudyFinding:
-    """The paper's figure: test error by the share of tuples that is kept."""
+    """Return the paper's figure: test error by the share of tuples that is kept."""
     errors = {(trial.name, trial.order, trial.share): _mean(results, "test_error") for trial, results in found.items()}
     everything = errors["all tuples", order, 1.0]
     rows = [(f"{share:g}", *(errors[each, order, share] for each in SELECTIONS)) for share in SHARES]

@@ -19,7 +19,7 @@ _COUNTS = ["sets", "below 0", "below .5", "wins", "median rel. error", "median r
 
 
 def counts(outcomes: Outcomes) -> list[str]:
-    """How many sets have a relative error below 0 and below .5, a least error, and a tolerable time; and medians."""
+    """Count the sets with a relative error below 0 and below .5, a least error, and a tolerable time; show medians."""
     names = [facts.name for facts in outcomes.sets]
     rows = [
         _counted(
@@ -68,13 +68,13 @@ def _counted(label: str, errors: Sequence[float | None], times: Sequence[float |
 
 
 def wins(error: float | None, baselines: Sequence[float | None]) -> bool:
-    """Whether none of the baselines has a lower error, and one has a higher."""
+    """Return whether none of the baselines has a lower error, and one has a higher."""
     known = [each for each in baselines if each is not None]
     return error is not None and bool(known) and error <= min(known) and error < max(known)
 
 
 def comparison(outcomes: Outcomes, reference: str) -> list[str]:
-    """Each claimed line's error less the reference's, set by set, with standard errors; and the sums."""
+    """Show each claimed line's error less the reference's, set by set, with standard errors; and the sums."""
     lines = [line for line in outcomes.claimed() if line.label != reference]
     names = [facts.name for facts in outcomes.sets]
     found = [
@@ -102,7 +102,7 @@ def _sums(found: Sequence[PairedDifference]) -> str:
 
 
 def means(outcomes: Outcomes) -> list[str]:
-    """Geometric means over the sets, with one standard error to each side."""
+    """Show geometric means over the sets, with one standard error to each side."""
     rows = [
         [
             line.label,
@@ -117,9 +117,9 @@ def means(outcomes: Outcomes) -> list[str]:
 
 
 def beside_hindsight(outcomes: Outcomes) -> list[str]:
-    """Progressive errors, set by set, over those of the best of Vowpal Wabbit's settings; and their geometric means.
+    """Show progressive errors over those of the best of Vowpal Wabbit's settings, set by set, and their means.
 
-    Empty where not all of its settings were run.
+    The table is empty where not all of its settings were run.
     """
     ours = [line for line in outcomes.claimed() if not line.is_vowpal]
     if not ours or not any(line.label == VOWPAL_BEST for line in outcomes.lines):

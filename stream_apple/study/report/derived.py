@@ -30,7 +30,7 @@ def ratio(value: float | None, reference: float | None) -> float | None:
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:
-    """The mean of all seeds; None if one is missing: means over different seeds can't be compared."""
+    """Return the mean of all seeds; None if one is missing: means over different seeds can't be compared."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known and len(known) == len(values) else None
 
@@ -51,7 +51,7 @@ class GeometricMean(NamedTuple):
 
 
 def geometric_mean(pairs: Iterable[tuple[float | None, float | None]]) -> GeometricMean | None:
-    """The mean of value over reference; pairs with a missing one do not count. None if there is no ratio."""
+    """Return the mean of value over reference; pairs with a missing one do not count. None if there is no ratio."""
     known = [(value, reference) for value, reference in pairs if value is not None and reference is not None]
     logarithms = [math.log(value / reference) for value, reference in known if value > 0 and reference > 0]
     if not logarithms:
@@ -98,7 +98,7 @@ def paired_difference(errors: Sequence[float | None], others: Sequence[float | N
 
 
 def student(degrees: int) -> float:
-    """The number below which 97.5 % of Student's distribution with so many degrees of freedom lie."""
+    """Return the number below which 97.5 % of Student's distribution with so many degrees of freedom lie."""
     if degrees <= len(_STUDENT):
         return _STUDENT[degrees - 1]
     z = _NORMAL
@@ -108,7 +108,7 @@ def student(degrees: int) -> float:
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Lower quartile, median, upper quartile; linear between values. ValueError of none."""
+    """Return lower quartile, median and upper quartile, linear between values; ValueError if there is no value."""
     if not values:
         raise ValueError("expected at least one value, found none")
     if len(values) == 1:

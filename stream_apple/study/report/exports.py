@@ -16,19 +16,19 @@ _END = ["epoch", "examples", "progressive_loss", "linear_progressive_loss"]
 
 
 def write_tables(finished: Sequence[tuple[Task, Measures]], outcomes: Outcomes, folder: Path) -> None:
-    """All runs (tuning included), the losses at the ends of their epochs, and a row for each method on each set."""
+    """Write all runs, tuning included; the losses at the ends of epochs; and a row for each method on each set."""
     ordered = sorted(finished, key=lambda run: [str(part) for part in run[0]])
-    _write(
+    write_csv(
         folder / RUNS,
         [*Task._fields, *_SCALARS],
         ([*task, *(getattr(measures, name) for name in _SCALARS)] for task, measures in ordered),
     )
-    _write(
+    write_csv(
         folder / ENDS,
         [*Task._fields, *_END],
         ([*task, number, *end] for task, measures in ordered for number, end in enumerate(measures.ends, 1)),
     )
-    _write(
+    write_csv(
         folder / DERIVED,
         ["data_set", "method", "rate", "error", "relative_error", "relative_time", "seconds", "features_per_example"],
         (
@@ -49,7 +49,7 @@ def write_tables(finished: Sequence[tuple[Task, Measures]], outcomes: Outcomes, 
     )
 
 
-def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write the table; None becomes an empty cell."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")

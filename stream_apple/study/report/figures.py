@@ -65,7 +65,7 @@ def _known(outcomes: Outcomes, line: Line, names: Sequence[str], value: Value) -
 
 
 def _medians(figure: Any, outcomes: Outcomes, names: Sequence[str]) -> str | None:  # noqa: ANN401  untyped library
-    """Median of relative error over median of relative time, with bars to the quartiles."""
+    """Draw the median of relative error over median of relative time, with bars to the quartiles."""
     figure.set_size_inches(7.5, 5)
     axes = figure.subplots()
     drawn = 0
@@ -91,7 +91,7 @@ def _medians(figure: Any, outcomes: Outcomes, names: Sequence[str]) -> str | Non
 
 
 def _distributions(figure: Any, outcomes: Outcomes, names: Sequence[str], of: str) -> str | None:  # noqa: ANN401  untyped library
-    """How many sets have at most this relative error, and at most this relative time."""
+    """Draw how many sets have at most this relative error, and at most this relative time."""
     panels = [
         (title, value)
         for title, value in (_ERROR, _TIME)
@@ -132,7 +132,7 @@ def _distributions(figure: Any, outcomes: Outcomes, names: Sequence[str], of: st
 
 
 def _distribution(axes: Any, lines: Sequence[Line], line: Line, places: Sequence[float]) -> None:  # noqa: ANN401  untyped library
-    """A staircase from the left edge to the right edge; the alphas below the largest are thin."""
+    """Draw a staircase from the left edge to the right edge; the alphas below the largest are thin."""
     grid = [each for each in lines if each.method == line.method and each.alpha is not None]
     counts = [*range(len(places) - 1), len(places) - 2]
     style = style_of(lines, line) | {"marker": ""}
@@ -146,7 +146,7 @@ def _bars(
     sets: Sequence[SetFacts],
     panels: Sequence[tuple[str, Value]],
 ) -> str | None:
-    """A group of bars for each set, a bar for each alpha of the first method that has a grid."""
+    """Draw a group of bars for each set, a bar for each alpha of the first method that has a grid."""
     grids = [line for line in outcomes.lines if line.alpha is not None]
     grid = [line for line in grids if line.method == grids[0].method]
     names = [facts.name for facts in sets]
@@ -214,7 +214,7 @@ def _panel(
 
 
 def _plain_logarithms(axis: Any) -> None:  # noqa: ANN401  untyped library
-    """1, 2, 5, 10 instead of powers of ten."""
+    """Label the axis with 1, 2, 5, 10 instead of powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

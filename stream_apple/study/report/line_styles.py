@@ -22,7 +22,7 @@ _DASHES = ("-", "--", "-.", ":")
 
 
 def shades(count: int) -> list[Any]:
-    """Colours for so many alphas: the larger, the darker, also in grey."""
+    """Return colours for so many alphas: the larger, the darker, also in grey."""
     from matplotlib import colormaps
     from numpy import linspace
 
@@ -30,7 +30,7 @@ def shades(count: int) -> list[Any]:
 
 
 def lines_to_draw(lines: Sequence[Line]) -> list[Line]:
-    """The lines to draw.
+    """Return the lines to draw.
 
     Vowpal Wabbit's baselines are left out where ours, the same to a few per mille, are there; and all of its settings
     but the protocol's where there is a line for the best of them.
@@ -43,7 +43,7 @@ def lines_to_draw(lines: Sequence[Line]) -> list[Line]:
 
 
 def style_of(lines: Sequence[Line], line: Line) -> dict[str, Any]:
-    """Colour, marker and dashes of `line` among all `lines`."""
+    """Return colour, marker and dashes of `line` among all `lines`."""
     grids = list(dict.fromkeys(each.method for each in lines if each.alpha is not None))
     if line.alpha is not None:
         grid = [each for each in lines if each.method == line.method]

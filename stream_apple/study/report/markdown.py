@@ -6,7 +6,7 @@ NOTHING = "–"  # noqa: RUF001  a dash
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table; the first column is text, the others are numbers."""
+    """Return the lines of a table; the first column is text, the others are numbers."""
     return [
         f"| {' | '.join(header)} |",
         f"|---|{'---:|' * (len(header) - 1)}",

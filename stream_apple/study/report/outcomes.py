@@ -1,6 +1,7 @@
 """The outcomes of a study as tables show them: a line for each method and alpha, a column for each set."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from stream_apple.study.methods import BASELINES, METHODS, STAGE_POLY_CHOICES, VOWPAL_CHOICES
@@ -89,20 +90,20 @@ class Outcomes(NamedTuple):
     cells: Cells
 
     def get(self, label: str, data_set: str) -> Outcome:
-        """What one line showed on one set: nothing if it was not run."""
+        """Return what one line showed on one set: nothing if it was not run."""
         return self.cells.get((label, data_set), _NOT_RUN)
 
     def relative_error(self, line: Line, data_set: str) -> float | None:
-        """Where the error lies between the best and the worst of linear, quadratic and cubic, if they were run."""
+        """Return where the error lies between the best and the worst of the baselines that were run."""
         baselines = [self.get(name, data_set).error for name in BASELINES]
         return relative_error(self.get(line.label, data_set).error, baselines)
 
     def relative_time(self, line: Line, data_set: str) -> float | None:
-        """The seconds, divided by those of the linear predictor of the same program."""
+        """Return the seconds, divided by those of the linear predictor of the same program."""
         return ratio(self.get(line.label, data_set).seconds, self.get(line.program, data_set).seconds)
 
     def claimed(self) -> list[Line]:
-        """The lines that claims are about: each method that grows at its largest alpha, and those that choose."""
+        """Return the lines of claims: each method that grows, at its largest alpha, and those that choose."""
         growing = [line for line in self.lines if line.method in METHODS and METHODS[line.method].grows]
         last = {line.method: line for line in growing}
         choosing = [line for line in self.lines if line.method not in METHODS]
@@ -115,7 +116,7 @@ def label_of(method: str, alpha: float | None) -> str:
 
 
 def gather_outcomes(campaign: Campaign) -> Outcomes:
-    """All outcomes at the first number of epochs, with the lines that choose among alphas."""
+    """Return all outcomes at the first number of epochs, with the lines that choose among alphas."""
     settings = campaign.settings
     first = settings.epochs[0]
     lines: list[Line] = []
@@ -142,7 +143,7 @@ def gather_outcomes(campaign: Campaign) -> Outcomes:
 
 
 def outcome_of(campaign: Campaign, facts: SetFacts, contender: Contender) -> Outcome | None:
-    """What all seeds showed; None if it was not run on the set."""
+    """Return what all seeds showed; None if it was not run on the set."""
     runs = [campaign.measures("error", facts.name, contender, seed) for seed in range(campaign.settings.seeds)]
     found = [run for run in runs if run is not None]
     if len(found) < len(runs):
@@ -162,20 +163,17 @@ def outcome_of(campaign: Campaign, facts: SetFacts, contender: Contender) -> Out
 
 def best_of(grid: Sequence[Outcome]) -> Outcome | None:
     """Choose the least mean test error, as in the paper: that needs the answers."""
-    return min(
-        (outcome for outcome in grid if outcome.error is not None),
-        key=lambda outcome: outcome.error or 0.0,
-        default=None,
-    )
+    return _least(grid, attrgetter("error"))
 
 
 def best_before_learning(choices: Sequence[Outcome]) -> Outcome | None:
     """Choose the least mean progressive error."""
-    return min(
-        (outcome for outcome in choices if outcome.error_before_learning is not None),
-        key=lambda outcome: outcome.error_before_learning or 0.0,
-        default=None,
-    )
+    return _least(choices, attrgetter("error_before_learning"))
+
+
+def _least(choices: Sequence[Outcome], value: Callable[[Outcome], float | None]) -> Outcome | None:
+    known = (outcome for outcome in choices if value(outcome) is not None)
+    return min(known, key=lambda outcome: value(outcome) or 0.0, default=None)
 
 
 def chosen_of(grid: Sequence[Outcome]) -> Outcome | None:
@@ -208,7 +206,7 @@ def _choose(
 
 
 def worst_ratio(ends: Sequence[Sequence[LossesSoFar]]) -> tuple[float, int] | None:
-    """The greatest progressive loss over that of linear alongside, after any epoch of any seed; and its number, from 1.
+    """Return the greatest progressive loss over that of linear alongside, after any epoch of any seed, and its number.
 
     None where there is no linear alongside, or its loss is 0.
     """

@@ -42,11 +42,11 @@ class PaperRow(NamedTuple):
     seconds: Mapping[str, float]
 
     def relative_error(self, label: str) -> float | None:
-        """The relative error as the paper defines it."""
+        """Return the relative error as the paper defines it."""
         return relative_error(self.errors.get(label), [self.errors[name] for name in BASELINES])
 
     def relative_time(self, label: str) -> float | None:
-        """The seconds, divided by those of linear."""
+        """Return the seconds, divided by those of linear."""
         return ratio(self.seconds.get(label), self.seconds["linear"])
 
 

@@ -1,16 +1,21 @@
-"""`summary.md`: the paper's tables, counts and comparisons, of this study."""
+"""`summary.md`, the paper's tables, counts and comparisons of this study, and the writing of the whole report."""
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
+from stream_apple.errors import ConfigurationError
 from stream_apple.study.methods import METHODS
 from stream_apple.study.report.claims import STAGE_POLY, beside_hindsight, comparison, counts, means, paper_counts
 from stream_apple.study.report.derived import ratio
+from stream_apple.study.report.exports import write_tables
+from stream_apple.study.report.figures import draw_figures
 from stream_apple.study.report.markdown import NOTHING, emphasised, hundredths, numbers, spelled, table
 from stream_apple.study.report.outcomes import (
     Line,
     Outcomes,
     described,
+    gather_outcomes,
     label_of,
     outcome_of,
     worst_ratio,
@@ -18,7 +23,24 @@ from stream_apple.study.report.outcomes import (
 from stream_apple.study.report.paper import PaperRow
 from stream_apple.study.runs.campaign import Campaign, contenders
 
+SUMMARY = "summary.md"
 _COUNTED = "Of mean errors, whose differences may be noise. A win: no baseline has a lower error, and one has a higher."
+
+
+def write_report(campaign: Campaign, paper: Mapping[str, PaperRow], notes: Sequence[str], folder: Path) -> Path:
+    """Write tables, figures and the summary of a campaign whose steps are done; return the summary's path.
+
+    Figures without matplotlib are left out, and the summary says so.
+    """
+    outcomes = gather_outcomes(campaign)
+    write_tables(list(campaign.finished.items()), outcomes, folder)
+    try:
+        missing = draw_figures(outcomes, folder)
+    except ConfigurationError as error:
+        missing = [f"No figures: {error}"]
+    path = folder / SUMMARY
+    path.write_text(summary_page(campaign, outcomes, paper, [*notes, *missing]), encoding="utf-8")
+    return path
 
 
 def summary_page(campaign: Campaign, outcomes: Outcomes, paper: Mapping[str, PaperRow], notes: Sequence[str]) -> str:
@@ -126,7 +148,7 @@ def _compared(campaign: Campaign, outcomes: Outcomes, paper: Mapping[str, PaperR
 
 
 def _at_the_edge(campaign: Campaign, outcomes: Outcomes) -> str | None:
-    """How often the best rate may lie outside of those that were tried."""
+    """Say how often the best rate may lie outside of those that were tried."""
     rates = campaign.settings.rates
     if len(rates) == 1:
         return None
@@ -141,7 +163,7 @@ def _span(values: Sequence[float]) -> str:
 
 
 def _failures(campaign: Campaign) -> list[str]:
-    """Runs without a result: all of a method's rates on a set, or one of its seeds."""
+    """Name the runs without a result: all of a method's rates on a set, or one of its seeds."""
     failed = []
     for facts in campaign.sets.values():
         for contender in contenders(campaign.settings):

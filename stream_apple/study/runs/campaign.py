@@ -8,17 +8,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.offline import evaluation
 from stream_apple.study.data_sets import DataSet
-from stream_apple.study.methods import METHODS, vowpal_version
+from stream_apple.study.methods import METHODS, installed_version
 from stream_apple.study.preparation import SetFacts, load_arrays, prepare
 from stream_apple.study.runs import learning, monomials, picky, product_test, vowpal, vowpal_pass
 from stream_apple.study.runs.journal import Journal
 from stream_apple.study.runs.learning import learn
 from stream_apple.study.runs.processes import run_all
-from stream_apple.study.runs.sources import digest_of_files, sources_of_core
+from stream_apple.study.runs.sources import digest_of_core, digest_of_modules
 from stream_apple.study.runs.vowpal import learn_with_vowpal
 from stream_apple.study.settings import StudySettings
 from stream_apple.study.tasks import Measures, Purpose, Task
@@ -79,9 +78,9 @@ class Campaign:
         self.finished: dict[Task, Measures] = {}
         self._journal = journal
         self._jobs = jobs
-        protocol = {"protocol": digest_of_files([Path(module.__file__ or "") for module in _PROTOCOL])}
-        self._ours = {"stream-apple": version("stream-apple"), "core": digest_of_files(sources_of_core()), **protocol}
-        self._theirs = {"vowpalwabbit": vowpal_version() or "", **protocol}
+        protocol = {"protocol": digest_of_modules(_PROTOCOL)}
+        self._ours = {"stream-apple": version("stream-apple"), "core": digest_of_core(), **protocol}
+        self._theirs = {"vowpalwabbit": installed_version("vowpalwabbit") or "", **protocol}
 
     def steps(self) -> Iterator[PhaseProgress]:
         """Do the missing runs; yield the progress before the first run of a phase, and after each run."""
@@ -186,9 +185,7 @@ def expected_cost(task: Task, facts: SetFacts) -> float:
     return start + facts.rows * features * (3 if task.purpose == "timing" else 1)
 
 
-@lru_cache(maxsize=2)
-def _arrays(path: Path) -> Batch:
-    return load_arrays(path)
+_arrays = lru_cache(maxsize=2)(load_arrays)
 
 
 def _run(task: Task, sets: Mapping[str, SetFacts]) -> Measures:

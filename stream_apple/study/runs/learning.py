@@ -18,7 +18,7 @@ REPEATS = 3
 
 
 def schedule_of(task: Task) -> Schedule:
-    """The split and the epochs of a task."""
+    """Return the split and the epochs of a task."""
     return Schedule(epochs=max(task.epochs, 1), seed=task.seed)
 
 
@@ -66,7 +66,7 @@ def _ends(run: Run, schedule: Schedule, *, alongside: bool) -> tuple[LossesSoFar
 
 
 def means_at(ends: list[int], losses: NDArray[np.float64], trained: Batch) -> list[float]:
-    """Mean loss, per unit of importance weight, of the first so many examples; all have labels."""
+    """Return the mean loss, per unit of importance weight, of the first so many examples; all have labels."""
     places = np.array(ends) - 1
     weight = np.cumsum(trained.weights)[places]
     total = np.cumsum(losses * trained.weights)[places]

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ class StreamLearner(NamedTuple):
     """What learns from a stream; one of the three is given.
 
     options    the product with these fields of `Options`
-    arguments  Vowpal Wabbit with these
+    arguments  Vowpal Wabbit with these, and the logistic loss
     river      a name of `stream_apple.study.runs.river_pass.RIVER_MODELS`
     """
 
@@ -52,14 +51,6 @@ class PassMeasures(NamedTuple):
     load: float
 
 
-def river_version() -> str | None:
-    """The version of the installed package of River; None if there is none."""
-    try:
-        return version("river")
-    except PackageNotFoundError:
-        return None
-
-
 def pass_over(learner: StreamLearner, batch: Batch) -> PassMeasures:
     """Predict, then learn, each example in order; labels are -1 and 1.
 
@@ -76,17 +67,12 @@ def pass_over(learner: StreamLearner, batch: Batch) -> PassMeasures:
     return PassMeasures(len(batch.labels), error, seconds, size, os.getloadavg()[0])
 
 
-def _labelled(batch: Batch, *, logistic: bool) -> Batch:
-    """The examples with the labels that the loss is for: -1 and 1, or 0 and 1."""
-    return batch if logistic else batch._replace(labels=np.where(batch.labels > 0.0, 1.0, 0.0))
-
-
 def _product(given: Mapping[str, Any], batch: Batch) -> tuple[float, float, float | None]:
     options = Options(**given)
-    labelled = _labelled(batch, logistic=options.loss == "logistic")
+    if options.loss != "logistic":  # whose labels are -1 and 1
+        batch = batch._replace(labels=np.where(batch.labels > 0.0, 1.0, 0.0))
     results = [
-        evaluate(labelled, options, Schedule(_EPOCHS, test_fraction=0.0, keep_order=True)).result
-        for _ in range(REPEATS)
+        evaluate(batch, options, Schedule(_EPOCHS, test_fraction=0.0, keep_order=True)).result for _ in range(REPEATS)
     ]
     error = results[0].progressive_error
     if error is None:
@@ -96,12 +82,10 @@ def _product(given: Mapping[str, Any], batch: Batch) -> tuple[float, float, floa
 
 def _vowpal(arguments: tuple[str, ...], batch: Batch, scratch: Path) -> tuple[float, float, float | None]:
     text, scores = scratch / "examples.vw", scratch / "scores"
-    write_vowpal_text(_labelled(batch, logistic="logistic" in arguments), text)
-    found = run_vowpal(["-d", str(text), "-p", str(scores), *arguments])
-    predictions = np.loadtxt(scores, ndmin=1)
-    middle = 0.0 if "logistic" in arguments else 0.5
-    error = float(((predictions > middle) != (batch.labels > 0.0)).mean())
-    return error, found["seconds"], None
+    write_vowpal_text(batch, text)
+    found = run_vowpal(["-d", str(text), "-p", str(scores), "--loss_function", "logistic", *arguments])
+    log_odds = np.loadtxt(scores, ndmin=1)
+    return float(((log_odds > 0.0) != (batch.labels > 0.0)).mean()), found["seconds"], None
 
 
 def _river(model: str, batch: Batch, scratch: Path) -> tuple[float, float, float | None]:

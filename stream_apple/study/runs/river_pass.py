@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,20 +42,10 @@ class NumberedExamples(NamedTuple):
 
 
 def numbered(batch: Batch) -> NumberedExamples:
-    """The examples with their features numbered in the order of their keys."""
+    """Return the examples with their features numbered in the order of their keys."""
     keys, columns = np.unique(batch.keys, return_inverse=True)
     values = batch.values.astype(np.float64)
     return NumberedExamples(batch.indptr, columns.astype(np.int64), values, batch.labels > 0.0, len(keys))
-
-
-class Incremental(Protocol):
-    """Describes the methods of River's classifiers that a pass calls."""
-
-    def predict_one(self, x: dict[int, float], /) -> bool | None:
-        """The class, or None if there is no opinion yet."""
-
-    def learn_one(self, x: dict[int, float], y: bool, /) -> object:  # noqa: FBT001  River's
-        """Learn from one example."""
 
 
 def _forest() -> Any:  # noqa: ANN401  River's
@@ -77,22 +67,22 @@ def _logistic() -> Any:  # noqa: ANN401  River's
     return StandardScaler() | LogisticRegression()
 
 
-RIVER_MODELS: Mapping[str, Callable[[], Incremental]] = MappingProxyType(
+RIVER_MODELS: Mapping[str, Callable[[], Any]] = MappingProxyType(
     {"adaptive-random-forest": _forest, "hoeffding-adaptive-tree": _tree, "scaled-logistic": _logistic}
 )
 """They have their default settings, which for the forest are ten trees, and fixed seeds."""
 
 
 def dictionaries_of(examples: NumberedExamples) -> Iterator[tuple[dict[int, float], bool]]:
-    """Each example as River takes it, a dictionary, and its label. An example has each feature once."""
+    """Yield each example as River takes it, a dictionary, and its label. An example has each feature once."""
     zeros = dict.fromkeys(range(examples.size), 0.0) if examples.size <= DENSE_UP_TO else {}
     for row, label in enumerate(examples.labels.tolist()):
         part = slice(int(examples.indptr[row]), int(examples.indptr[row + 1]))
         yield zeros | dict(zip(examples.columns[part].tolist(), examples.values[part].tolist(), strict=True)), label
 
 
-def learn_progressively(model: Incremental, examples: NumberedExamples) -> dict[str, float]:
-    """Predict, then learn, each example; no opinion counts as the smaller label."""
+def learn_progressively(model: Any, examples: NumberedExamples) -> dict[str, float]:  # noqa: ANN401  River's
+    """Predict, then learn, each example; no opinion (None) counts as the smaller label."""
     wrong, seconds, before = 0, 0.0, _memory("VmRSS")
     for features, positive in dictionaries_of(examples):
         started = time.perf_counter()
@@ -104,7 +94,10 @@ def learn_progressively(model: Incremental, examples: NumberedExamples) -> dict[
 
 
 def _memory(which: str) -> int:
-    """Bytes that this process has now (VmRSS), or had at most (VmHWM); `getrusage` counts its parent's in, too."""
+    """Return the bytes that this process has now (VmRSS), or had at most (VmHWM).
+
+    `getrusage` would count those of its parent, too.
+    """
     status = Path("/proc/self/status").read_text(encoding="ascii")
     found = next(line for line in status.splitlines() if line.startswith(f"{which}:"))
     return 1024 * int(found.split()[1])

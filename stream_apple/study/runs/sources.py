@@ -1,19 +1,24 @@
 """The sources on which a result depends, so that results of another learner or protocol are not taken for new ones."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 import stream_apple.core
 
 
-def sources_of_core() -> list[Path]:
-    """Return the source files that decide what the product learns."""
-    return [path for folder in stream_apple.core.__path__ for path in sorted(Path(folder).rglob("*.py"))]
+def digest_of_core() -> str:
+    """Return a hash, 16 hex digits, of the source files that decide what the product learns."""
+    return _digest(path for folder in stream_apple.core.__path__ for path in sorted(Path(folder).rglob("*.py")))
 
 
-def digest_of_files(sources: Sequence[Path]) -> str:
-    """Return a hash, 16 hex digits, of the contents of the files, in this order."""
+def digest_of_modules(modules: Iterable[ModuleType]) -> str:
+    """Return a hash, 16 hex digits, of the sources of these modules, in this order."""
+    return _digest(Path(module.__file__ or "") for module in modules)
+
+
+def _digest(sources: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in sources:
         digest.update(path.read_bytes())

@@ -42,13 +42,11 @@ def _errors(task: Task, trained: Batch, tested: Batch, folder: Path, scratch: Pa
     texts = [folder / f"{task.data_set}-{task.seed}-{part}.vw" for part in ("trained", "tested")]
     for path, part in zip(texts, (trained, tested), strict=True):
         if not path.exists():
-            # Renamed when it is whole: other processes may want the same text.
-            unfinished = scratch / path.name
-            write_vowpal_text(part, unfinished)
+            # Renamed when it is whole: other processes may want, or write, the same text.
             folder.mkdir(parents=True, exist_ok=True)
-            copied = folder / f"{path.name}.{scratch.name}"
-            copied.write_bytes(unfinished.read_bytes())
-            copied.rename(path)
+            unfinished = folder / f"{path.name}.{scratch.name}"
+            write_vowpal_text(part, unfinished)
+            unfinished.rename(path)
     model, scores, test_scores = (scratch / name for name in ("model", "scores", "test_scores"))
     learned = run_vowpal(
         ["-d", str(texts[0]), "-f", str(model), "-p", str(scores), *_arguments(task, len(trained.labels))]

@@ -8,6 +8,7 @@ import pytest
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.experiments import hashing, personal, regularisation, streaming
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding
+from stream_apple.study.methods import installed_version
 from stream_apple.study.preparation import load_set
 from stream_apple.study.runs.one_pass import PassMeasures, StreamLearner
 
@@ -152,8 +153,9 @@ def test_streams_are_kept(words: Path, tmp_path: Path, monkeypatch: pytest.Monke
     findings(streaming.EXPERIMENT, words, tmp_path, seeds=2)
     assert passes[len(learners) :] == list(learners.values())
     passes.clear()
-    monkeypatch.setattr(streaming, "river_version", lambda: "another")
-    monkeypatch.setattr(streaming, "sources_of_core", lambda: [Path(__file__)])
+    versions = {"river": "another", "vowpalwabbit": installed_version("vowpalwabbit")}
+    monkeypatch.setattr(streaming, "installed_version", versions.get)
+    monkeypatch.setattr(streaming, "digest_of_core", lambda: "another")
     findings(streaming.EXPERIMENT, words, tmp_path, seeds=1)
     assert passes == [each for each in learners.values() if each.arguments is None]
 

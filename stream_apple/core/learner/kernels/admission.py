@@ -206,11 +206,11 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
         put_monomial(table.slots[place], newcomer)
         if newcomer["degree"] == 1 and model.rule.mixed:
             put_companion(table.companions[place])
-        if model.rule.side_arrays.residuals:
+        if len(table.residuals) > 0:
             begin_residuals(table.residuals[place])
-        if model.rule.side_arrays.counts:
+        if len(table.counts) > 0:
             begin_counts(table.counts[place], work.origins.newcomers[m])
-        if model.rule.tuples.ablating:
+        if len(table.ablations) > 0:
             table.ablations[place] = 0.0
         if decay is not None and model.rule.decay.l1 > 0.0:
             for which in range(len(decay.drawn)):

@@ -45,11 +45,6 @@ WARM_START_DAMPING = np.float32(1.0)  # in squares of the feature's value
 TRUST, CURVATURE = range(2)
 
 
-def empty_start(*, warm: bool) -> NDArray[np.float64]:
-    """Return trust and curvature of a model that has learned nothing, float64[2]; float64[0] if not `warm`."""
-    return np.array([FIRST_TRUST, 0.0] if warm else [])
-
-
 @part
 def odds_of(model: Model, features: ActiveFeatures, found: Index) -> float:
     """Return the log-odds of label 1 by naive Bayes, over the tuples of `warm_start` features in features[:found]."""

@@ -85,7 +85,7 @@ def process_plain(
             clear_active(slots, features, old)
             continue
         target = Target(mixing[APPLE], label, batch.weights[row])
-        if tuples is not None and rule.tuples.ablating:
+        if tuples is not None and len(model.table.ablations) > 0:
             add_ablations(model, features, old, raw, target, bounds)
         found = admit(model, decay, work, old, wanted)
         count_learned(counts, example, found)
@@ -93,7 +93,7 @@ def process_plain(
             learn_trust(trust, odds, target)
         if origins is not None:
             count_example(model, features, found, target)
-        if unlikely(rule.side_arrays.residuals):
+        if unlikely(len(model.table.residuals) > 0):
             add_residuals(model, features, found, target)
         if unlikely(rule.plain_l2 > 0.0):
             learn_by_plain_descent(model, features, found, target, mixing[LINEAR])

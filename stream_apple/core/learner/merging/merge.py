@@ -23,7 +23,7 @@ latest examples.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +59,8 @@ from stream_apple.core.learner.state.table import BUCKET, NOMINATED, PARENT, Wor
 Parents = Literal["votes", "union"]
 _NO_KEYS: Words = np.zeros(0, np.uint64)
 _NO_BUCKETS: NDArray[np.int64] = np.zeros(0, np.int64)
-_A = TypeVar("_A")
-_R = TypeVar("_R")
+_Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Calls a function with each argument, one after the other or at once; yields the results in their order, as `map`."""
 
 
 class MergeCounts(NamedTuple):
@@ -106,14 +106,6 @@ class _Part(NamedTuple):
     counted: NDArray[np.int64]
     numbers: NDArray[np.int64]
     aside: Stack
-
-
-class _Run(Protocol):
-    """Calls a function with each argument, one after the other or at once; yields the results in their order."""
-
-    def __call__(self, call: Callable[[_A], _R], arguments: Iterable[_A], /) -> Iterable[_R]:
-        """Return what `map` returns."""
-        ...
 
 
 def merge(

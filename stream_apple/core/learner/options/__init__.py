@@ -11,7 +11,7 @@ The configuration and `stream-apple evaluate` are made of the declarations. A wo
 heavy imports, so nothing here may import numpy or numba.
 """
 
-from stream_apple.core.learner.options.declaration import Declaration, IntegerBounds, NumberBounds, Option
+from stream_apple.core.learner.options.declaration import Declaration, IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.declared_options import (
     ALPHA,
     BITS,
@@ -25,7 +25,6 @@ from stream_apple.core.learner.options.declared_options import (
     Collisions,
     Combine,
     DeclaredOptions,
-    Descent,
     Discretise,
     Drift,
     Loss,
@@ -54,14 +53,12 @@ __all__ = [
     "Combine",
     "Declaration",
     "DeclaredOptions",
-    "Descent",
     "Discretise",
     "Drift",
     "IntegerBounds",
     "Loss",
     "Method",
     "NumberBounds",
-    "Option",
     "Options",
     "Selection",
     "WarmStart",

@@ -205,8 +205,8 @@ class Discretiser:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a state of these names and types; ValueError if its lengths contradict each other."""
-        reservoir = Reservoir(*(_own(arrays[_RESERVOIR + name]) for name in Reservoir._fields))
-        given = {name: _own(arrays[_INTERVALS + name]) for name in Intervals._fields if _INTERVALS + name in arrays}
+        reservoir = Reservoir(*(arrays[_RESERVOIR + name].copy() for name in Reservoir._fields))
+        given = {name: arrays[_INTERVALS + name].copy() for name in Intervals._fields if _INTERVALS + name in arrays}
         intervals = no_intervals()._replace(**given)
         if not self._form.lasting:
             intervals = _centred_by_cuts(intervals)
@@ -221,14 +221,14 @@ class Discretiser:
             raise ValueError(f"expected a reservoir of {entries} features, found other lengths")
         sample = empty_sample()._replace(reservoir=reservoir)
         if self._options.refit_epochs:
-            sample = Sample(reservoir, _own(arrays[_PRIORITIES]), _own(arrays[_THRESHOLD]))
+            sample = Sample(reservoir, arrays[_PRIORITIES].copy(), arrays[_THRESHOLD].copy())
             sampled = examples if arrays[_FITTED].any() else 0
             if (len(sample.priorities), len(sample.threshold)) != (sampled, 1):
                 raise ValueError(f"expected priorities of {sampled} examples, found {len(sample.priorities)}")
             if len(arrays[_REFITS]) != len(self._refits):
                 raise ValueError(f"expected {len(self._refits)} numbers of refits, found {len(arrays[_REFITS])}")
-            self._refits = _own(arrays[_REFITS])
-        self._fitted = _own(arrays[_FITTED])
+            self._refits = arrays[_REFITS].copy()
+        self._fitted = arrays[_FITTED].copy()
         self._sample = sample
         self._take(intervals)
 
@@ -238,7 +238,3 @@ def _centred_by_cuts(intervals: Intervals) -> Intervals:
     pairs = [centre_of(cuts) for cuts in intervals.cuts_of_each()]
     centres, widths = ([pair[which] for pair in pairs] for which in range(2))
     return intervals._replace(centres=np.array(centres, np.float32), widths=np.array(widths, np.float32))
-
-
-def _own(array: NDArray[Any]) -> NDArray[Any]:
-    return array.copy()

@@ -36,24 +36,11 @@ class TupleRule(NamedTuple):
     order      how many attributes each tuple has; 0 if method is not tuples
     by_level   each level selects among the tuples whose smaller tuples were all selected
     selecting  some tuples are left out
-    ablating   the kernel measures what each tuple adds to predictions, see `ablation.py`
     """
 
     order: int
     by_level: bool
     selecting: bool
-    ablating: bool
-
-
-class SideArrayRule(NamedTuple):
-    """Says which side arrays of `Table` are updated with each example.
-
-    residuals  what the selection of parents by residuals needs, see `residuals.py`
-    counts     examples by label, see `counts.py`
-    """
-
-    residuals: bool
-    counts: bool
 
 
 class DecayRule(NamedTuple):
@@ -97,7 +84,6 @@ class LearningRule(NamedTuple):
     tuples: TupleRule
     alongside: bool
     mixed: bool
-    side_arrays: SideArrayRule
     warm_start: int
     plain_l2: float
     decay: DecayRule
@@ -186,8 +172,3 @@ class Model(NamedTuple):
     tuples: Tuples
     start: NDArray[np.float64]
     decay: Decay
-
-
-def empty_scalars() -> ModelScalars:
-    """Return the scalars of a model that has learned no example."""
-    return ModelScalars(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(8, np.int64))

@@ -22,11 +22,6 @@ def empty_recent(*, mixed: bool, roles: bool = False) -> Recent:
     )
 
 
-def copy_recent(recent: Recent) -> Recent:
-    """Return the examples in memory of their own, as they are now."""
-    return Recent._make(array.copy() for array in recent)
-
-
 def longest_recent(recent: Recent) -> int:
     """Return the number of base features of the longest example that is kept."""
     longest = 0

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from stream_apple.demo.plot import Curve, draw, range_of
 from stream_apple.demo.screen import Appearance
-from stream_apple.demo.state import DemoReport, View
+from stream_apple.demo.state import DAYS, DemoReport, View
 
 APPLE, LINEAR = "bold green", "yellow"
 QUIET = "dim"
@@ -39,7 +39,7 @@ def line(view: View) -> str:
     """Return how a run stands, in a line."""
     recent = view.reading.recent
     return (
-        f"{view.answered:>9,} of {view.examples:,} predictions  {view.per_second:>7,.0f}/s  "
+        f"{view.answered:>9,} of {view.total:,} predictions  {view.per_second:>7,.0f}/s  "
         f"lag {view.reading.lag:>6,}  epochs {view.epochs}  parents {sum(view.reading.parents):>3}  "
         f"recent loss: apple {loss_text(recent.apple)}, linear {loss_text(recent.linear)}"
     )
@@ -62,10 +62,10 @@ def _heading() -> tuple[Text, ...]:
 
 
 def _chart(view: View, width: int) -> list[Text]:
-    linear = Curve([(point.examples / view.examples, point.losses.linear) for point in view.curve], LINEAR)
-    apple = Curve([(point.examples / view.examples, point.losses.apple) for point in view.curve], APPLE)
+    linear = Curve([(point.examples / view.total, point.losses.linear) for point in view.curve], LINEAR)
+    apple = Curve([(point.examples / view.total, point.losses.apple) for point in view.curve], APPLE)
     about = Text.assemble("loss of the last 10,000 or so examples:  ", ("linear", LINEAR), "  ", ("apple", APPLE))
-    return chart(about, [linear, apple], _ticks(view.all_epochs, width - MARGIN), width)
+    return chart(about, [linear, apple], _ticks(DAYS, width - MARGIN), width)
 
 
 def chart(about: Text, curves: Sequence[Curve], axis: str, width: int) -> list[Text]:
@@ -92,7 +92,7 @@ def _ticks(epochs: int, width: int) -> str:
 def _facts(view: View, width: int) -> Table:
     reading = view.reading
     table = facts_table()
-    table.add_row("predictions", progress(view.answered, view.examples, view.per_second, f"lag {reading.lag:,}", width))
+    table.add_row("predictions", progress(view.answered, view.total, view.per_second, f"lag {reading.lag:,}", width))
     table.add_row("epochs ended", f"{view.epochs}   parents chosen by them: {parents_text(reading.parents)}")
     for name, style, recent, whole in (
         ("apple", APPLE, reading.recent.apple, reading.whole.apple),

@@ -3,33 +3,16 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple
 
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from stream_apple.demo.state import SomeView
+
 _LINE_SECONDS = 1.0
 _PICTURE_SECONDS = 0.1
 _WIDEST = 100
-
-
-class Watchable(Protocol):
-    """The part of a run's state that every screen needs, see `View`."""
-
-    @property
-    def doing(self) -> str:
-        """Return what is being done, in a few words."""
-
-    @property
-    def answered(self) -> int:
-        """Return how many examples or requests have been answered."""
-
-    @property
-    def address(self) -> str:
-        """Return the address of the worker's HTTP server, empty while it is starting."""
-
-
-SomeView = TypeVar("SomeView", bound=Watchable)
 
 
 class Appearance(NamedTuple, Generic[SomeView]):

@@ -26,7 +26,7 @@ _NEXT = (
 def loop_line(view: LoopView) -> str:
     """Return how a run stands, in a line."""
     return (
-        f"{view.asked:>7,} of {view.requests:,} requests  {view.per_second:>5,.0f}/s  "
+        f"{view.asked:>7,} of {view.total:,} requests  {view.per_second:>5,.0f}/s  "
         f"p99 {view.latency.p99_ms:.1f} ms  outcomes waiting {view.undecided:>5,}  examples {view.examples:>7,}  "
         f"recent loss: answers {loss_text(view.recent.answers)}, constant {loss_text(view.recent.constant)}"
     )
@@ -44,19 +44,19 @@ def _curves(view: LoopView, width: int) -> list[Text]:
     there = [point for point in view.curve if not math.isnan(point.judgement.answers)]
 
     def curve(values: list[float], style: str) -> Curve:
-        places = (point.judged / view.requests for point in there)
+        places = (point.judged / view.total for point in there)
         return Curve(list(zip(places, values, strict=True)), style)
 
     constant = curve([point.judgement.constant for point in there], _CONSTANT)
     answers = curve([point.judgement.answers for point in there], _ANSWERS)
     about = Text.assemble("loss when asked:  ", ("the best constant", _CONSTANT), "  ", ("answers of serve", _ANSWERS))
-    end = f"{view.requests:,} requests"
+    end = f"{view.total:,} requests"
     return chart(about, [constant, answers], "0".ljust(width - MARGIN - len(end)) + end, width)
 
 
 def _facts(view: LoopView) -> Table:
     table = facts_table()
-    table.add_row("requests", progress(view.asked, view.requests, view.per_second, "", 80))
+    table.add_row("requests", progress(view.asked, view.total, view.per_second, "", 80))
     latency = view.latency
     unanswered = view.asked - view.answered
     table.add_row(

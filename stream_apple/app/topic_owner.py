@@ -15,22 +15,20 @@ Start-up calls this before a predecessor is fenced. Nothing here may import nump
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import NamedTuple
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
 from stream_apple.adapters.kafka.log_reader import CommittedReader, KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
-from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.positions.lineage import Origin, Provenance, noted_model, origin_of_prediction
 
 MOST_GROUPS = 1_000
 """The greatest number of groups that are asked whether a model is theirs: each is a request, made at the same time."""
 
-_TAILS = (1_000, 10_000, 100_000)
-"""How many offsets at each partition's end are read; the next number is taken if they don't show whose the topic is."""
 _ASKED_S = 3.0
 
 _TopicPartition = tuple[str, int]
@@ -175,33 +173,20 @@ def _look(
     reader: CommittedReader, places: list[_TopicPartition], role: _Role, examples: str, ours: Mapping[int, list[str]]
 ) -> _Seen:
     """Read the ends of the partitions until it is known whose the topic is; BrokerError if nothing comes."""
-    other: _Message | None = None
-    for back in _TAILS:
-        ranges = {place: reader.committed_range(*place) for place in places}
-        ends = {place: log.high for place, log in ranges.items() if log.low < log.high}
-        if not ends:
-            break
+    found_ours, other = False, None
+    for records in reader.tails(places):
         found_ours = False
-        reader.begin({place: max(ranges[place].low, end - back) for place, end in ends.items()})
-        for message in _messages(reader, ends, role):
+        for topic, record in records:
+            message = role.read(record)._replace(place=f"{topic}-{record.partition()}@{record.offset()}")
             origin = message.origin
             answers_us = origin is not None and origin.topic == examples
             if origin is not None and answers_us and origin.model in ours.get(origin.partition, ()):
                 found_ours = True
             elif (answers_us or not message.at_home) and (other is None or other.origin is None):
                 other = message
-        known = found_ours or (other is not None and not ours)
-        if known or all(log.high - log.low <= back for log in ranges.values()):
-            return _Seen(found_ours, other)
-    return _Seen(ours=False, other=other)
-
-
-def _messages(reader: CommittedReader, ends: Mapping[_TopicPartition, int], role: _Role) -> Iterator[_Message]:
-    # If retention has deleted what was to be read, the next, longer look begins anew.
-    with suppress(GapError):
-        for found in reader.read_to(ends):
-            for topic, record in found:
-                yield role.read(record)._replace(place=f"{topic}-{record.partition()}@{record.offset()}")
+        if found_ours or (other is not None and not ours):
+            break
+    return _Seen(found_ours, other)
 
 
 def _described(message: _Message) -> str:

@@ -54,13 +54,6 @@ class _Role(NamedTuple):
     read: Callable[[Record], _Message]
 
 
-class _Seen(NamedTuple):
-    """Says whether a topic has answers of this group, and names a message that is not this group's, if there is one."""
-
-    ours: bool
-    other: _Message | None
-
-
 def check_output_topics(config: Config) -> Iterator[Finding]:
     """Yield a fault for each output topic of another group, and a note if another group writes to it as well.
 
@@ -109,7 +102,7 @@ def groups_of_models(config: Config, cluster: Cluster, groups: Iterable[str]) ->
 def _findings(config: Config, cluster: Cluster) -> Iterator[Finding]:
     ours = _models_of_the_group(config, cluster)
     while ours is not None:
-        found = list(_findings_beside(config, cluster, ours))
+        found = list(_topic_findings(config, cluster, ours))
         before = ours
         if any(finding.verdict == "fault" for finding in found):
             # Another worker of this group may have committed its first answers since the offsets were read.
@@ -134,7 +127,7 @@ def _models_of_the_group(config: Config, cluster: Cluster) -> dict[int, list[str
         return None
 
 
-def _findings_beside(config: Config, cluster: Cluster, ours: Mapping[int, list[str]]) -> Iterator[Finding]:
+def _topic_findings(config: Config, cluster: Cluster, ours: Mapping[int, list[str]]) -> Iterator[Finding]:
     topics = config.topics
     roles = [_Role("topics.predictions", topics.predictions, _prediction)]
     if not ours:
@@ -144,15 +137,15 @@ def _findings_beside(config: Config, cluster: Cluster, ours: Mapping[int, list[s
             continue
         places = [(role.topic, number) for number in range(cluster.topics[role.topic])]
         with closing(CommittedReader(config.kafka, config.worker.group, RetryPolicy(REQUEST_S))) as reader:
-            seen = _look(reader, places, role, topics.examples, ours)
-        if seen.other is None:
+            has_ours, other = _look(reader, places, role, topics.examples, ours)
+        if other is None:
             continue
-        found = f"found {_described(seen.other)}"
-        if seen.ours:
+        found = f"found {_described(other)}"
+        if has_ours:
             text = f"{found} beside answers of this group: readers find two answers for an example"
             yield Finding("note", f"topic {role.topic}", f"{text}; `stream-apple verify` names them")
         else:
-            yield Finding("fault", role.setting, _refusal(config, cluster, role, seen.other, new=not ours))
+            yield Finding("fault", role.setting, _refusal(config, cluster, role, other, new=not ours))
 
 
 def _prediction(record: Record) -> _Message:
@@ -171,8 +164,11 @@ def _dead_letter(record: Record) -> _Message:
 
 def _look(
     reader: CommittedReader, places: list[_TopicPartition], role: _Role, examples: str, ours: Mapping[int, list[str]]
-) -> _Seen:
-    """Read the ends of the partitions until it is known whose the topic is; BrokerError if nothing comes."""
+) -> tuple[bool, _Message | None]:
+    """Read the ends of the partitions until it is known whose the topic is; BrokerError if nothing comes.
+
+    Return whether it has answers of this group, and a message that is not this group's, if there is one.
+    """
     found_ours, other = False, None
     for records in reader.tails(places):
         found_ours = False
@@ -186,7 +182,7 @@ def _look(
                 other = message
         if found_ours or (other is not None and not ours):
             break
-    return _Seen(found_ours, other)
+    return found_ours, other
 
 
 def _described(message: _Message) -> str:

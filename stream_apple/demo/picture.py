@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple.demo.plot import Curve, draw, range_of
-from stream_apple.demo.screen import Appearance
 from stream_apple.demo.state import DAYS, DemoReport, View
 
 APPLE, LINEAR = "bold green", "yellow"
@@ -114,11 +113,11 @@ def facts_table() -> Table:
     return table
 
 
-def progress(done: int, of: int, per_second: float, beside: str, width: int) -> Table:
+def progress(done: int, of: int, per_second: float, remark: str, width: int) -> Table:
     """Return how far a count is, as numbers and as a bar, in a picture `width` characters wide."""
     share = Table.grid(padding=(0, 2))
     bar = Bar(of, 0, done, width=max(8, width - 60), color="green", bgcolor="grey30")
-    share.add_row(f"{done:,} of {of:,}", bar, f"{per_second:,.0f}/s", beside)
+    share.add_row(f"{done:,} of {of:,}", bar, f"{per_second:,.0f}/s", remark)
     return share
 
 
@@ -154,7 +153,3 @@ def summary(report: DemoReport) -> Text:
         "\nNext:\n",
         *(f"  {command:37} {what}\n" for command, what in _NEXT),
     )
-
-
-LOOK = Appearance(picture, line)
-"""Of a run of the demo."""

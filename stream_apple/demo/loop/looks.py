@@ -9,7 +9,6 @@ from rich.text import Text
 from stream_apple.demo.loop.loop_report import LoopReport, LoopView
 from stream_apple.demo.picture import MARGIN, chart, facts_table, heading, loss_text, page_link, parents_text, progress
 from stream_apple.demo.plot import Curve
-from stream_apple.demo.screen import Appearance
 
 _ANSWERS, _CONSTANT = "bold green", "yellow"
 _EXPLANATION = (
@@ -92,7 +91,3 @@ def loop_summary(report: LoopReport) -> Text:
         "\nNext:\n",
         *(f"  {command:37} {what}\n" for command, what in _NEXT),
     )
-
-
-LOOP_LOOK = Appearance(loop_picture, loop_line)
-"""Of a run of the loop."""

@@ -370,28 +370,36 @@ def ensure(
     missing: dict[str, NewTopic] = {}
     for name in needs.names:
         count = needs.partitions_of(name, partitions)
-        if name not in found:
+        if name in found:
+            wanted = _with_asked(needed[name], asked.get(name, {}))
+            differences = compare(name, found[name], wanted, None if name in folding else count, replication_factor)
+            reports.append(TopicReport(name, found[name].partitions, "as needed", differences))
+        else:
             config = written(needed[name]) | created[name]
             missing[name] = NewTopic(name, count, replication_factor, config=config)
             reports.append(TopicReport(name, count, "missing", []))
-            continue
-        wanted = asked.get(name, {})
-        exact = [Requirement(setting, "exactly", value) for setting, value in wanted.items()]
-        rest = [requirement for requirement in needed[name] if requirement.setting not in wanted]
-        expected = None if name in folding else count
-        differences = compare(name, found[name], [*exact, *rest], expected, replication_factor)
-        verdict: Literal["different", "as needed"] = "different" if differences else "as needed"
-        reports.append(TopicReport(name, found[name].partitions, verdict, differences))
-    if not missing or any(report.differences for report in reports):
-        return reports
+    if any(report.differences for report in reports):
+        return [report._replace(verdict="different") if report.differences else report for report in reports]
+    if missing:
+        _create(cluster, list(missing.values()), dry_run=dry_run)
+    made: Literal["would be created", "created"] = "would be created" if dry_run else "created"
+    return [report._replace(verdict=made) if report.topic in missing else report for report in reports]
+
+
+def _with_asked(needed: list[Requirement], asked: Mapping[str, str]) -> list[Requirement]:
+    """Return the requirements, with exactly these values for the settings that are asked for."""
+    exact = [Requirement(setting, "exactly", value) for setting, value in asked.items()]
+    return exact + [requirement for requirement in needed if requirement.setting not in asked]
+
+
+def _create(cluster: Cluster, topics: list[NewTopic], *, dry_run: bool) -> None:
+    """Do what `Cluster.create` does; the error of brokers that are too old says so."""
     try:
-        cluster.create(list(missing.values()), dry_run=dry_run)
+        cluster.create(topics, dry_run=dry_run)
     except ConfigurationError as error:
         if f"Unknown topic config name: {BEFORE}" in str(error):
             raise ConfigurationError(f"{error}\n  {BEFORE}: {_OLD_BROKERS}") from error
         raise
-    made: Literal["would be created", "created"] = "would be created" if dry_run else "created"
-    return [row._replace(verdict=made) if row.topic in missing else row for row in reports]
 
 
 def alter(cluster: Cluster, examples: str, reports: list[TopicReport], *, dry_run: bool = False) -> list[TopicReport]:

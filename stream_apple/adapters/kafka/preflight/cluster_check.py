@@ -154,7 +154,7 @@ def _log(subject: str, topic: Existing, name: str, config: Config) -> Iterator[F
 
 
 def _sizes(subject: str, topic: Existing, config: Config) -> Iterator[Finding]:
-    """Whether the consumer takes what the topic may hold, and a note about what can't be answered whole."""
+    """Yield a fault if the consumer does not take what the topic may hold, and a note of what is not answered whole."""
     largest = int(topic.settings["max.message.bytes"])
     answer = int(config.kafka.get("receive.message.max.bytes", _RECEIVE_BYTES)) - _RESPONSE_BYTES
     if largest > answer:

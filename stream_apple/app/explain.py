@@ -25,7 +25,7 @@ from stream_apple.monitoring.explanation import Explanation, explain_scores
 from stream_apple.monitoring.inspection import plain
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
-from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.positions.lineage import OffsetMetadata, Origin, origin_of_prediction
@@ -129,8 +129,7 @@ def _example(sources: Sources, metadata: OffsetMetadata, committed: Committed, m
         raise ConfigurationError(f"{place}: expected an example that was answered, found it in a gap that was accepted")
     if offset < low:
         raise GapError(f"{place}: expected the example, found offset {low} as the first of the log: it is gone")
-    with closing(LogScan(sources.logs, topic, partition, range(offset, offset + 1), 1)) as scan:
-        record = scan.take()
+    record = first_record(sources.logs, topic, partition, range(offset, offset + 1))
     if record is None or record.offset() != offset:
         raise ConfigurationError(
             f"{place}: expected a record, found none: the end of a transaction has this offset, or an aborted record"
@@ -174,8 +173,7 @@ def _published(logs: Logs, topic: str, answer: Origin, fetch_records: int) -> by
     start, stop = low, high
     while stop - start > _SCANNED:
         middle = (start + stop) // 2
-        with closing(LogScan(logs, topic, partition, range(middle, high), 1)) as scan:
-            record = scan.take()
+        record = first_record(logs, topic, partition, range(middle, high))
         origin = None if record is None else origin_of_prediction(record)
         if origin is None or (origin.topic, origin.partition) != (answer.topic, partition):
             break  # a message of another writer says nothing about the order

@@ -20,7 +20,6 @@ from stream_apple.monitoring.join_metrics import JoinMetrics
 from stream_apple.signals import Signals
 from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings
 from stream_apple.stream.joining.rule import JoinRule
-from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.loop.transaction import CommitSettings
 
 _AHEAD_KIB = 4 << 10
@@ -64,7 +63,8 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
                 worker.accepted_gaps,
                 worker.group,
             ),
-            JoinWatchers(metrics, health),
+            metrics,
+            health,
             schemas=schemas,
         )
         run_until_stopped(loop, kafka, config, signals)

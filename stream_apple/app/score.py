@@ -15,20 +15,8 @@ from stream_apple.errors import InputFileError
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.model.instances import BadInstancesError, InstanceReader, score
-from stream_apple.stream.model.partition_model import PartitionModel
 
 _AT_ONCE = 1_000
-
-
-def model_at(config: Config, moment: Moment) -> PartitionModel:
-    """Return the model of a partition as it was at `moment`.
-
-    ConfigurationError if the group has committed no offset of it; otherwise it raises what `rebuild` and
-    `SnapshotStore.newest` do.
-    """
-    with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
-        committed = logs.committed_of(moment.partition)
-        return rebuild(sources, sources.newest(moment.partition, committed), committed, moment)
 
 
 def scored(config: Config, moment: Moment, lines: Iterable[tuple[int, str]], name: str) -> Iterator[dict[str, Any]]:
@@ -36,9 +24,12 @@ def scored(config: Config, moment: Moment, lines: Iterable[tuple[int, str]], nam
 
     lines  with their numbers, of a file that is called `name`
 
-    InputFileError for a line that is no instance; otherwise it raises what `model_at` does.
+    InputFileError for a line that is no instance; ConfigurationError if the group has committed no offset of the
+    partition; otherwise it raises what `rebuild` and `SnapshotStore.newest` do.
     """
-    model = model_at(config, moment)
+    with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
+        committed = logs.committed_of(moment.partition)
+        model = rebuild(sources, sources.newest(moment.partition, committed), committed, moment)
     settings = settings_of(config)
     reader = InstanceReader(settings)
     questions = Questions(_AT_ONCE, mapped=settings.mapped)

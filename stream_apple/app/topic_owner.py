@@ -15,22 +15,20 @@ Start-up calls this before a predecessor is fenced. Nothing here may import nump
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import NamedTuple
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
 from stream_apple.adapters.kafka.log_reader import CommittedReader, KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
-from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.positions.lineage import Origin, Provenance, noted_model, origin_of_prediction
 
 MOST_GROUPS = 1_000
 """The greatest number of groups that are asked whether a model is theirs: each is a request, made at the same time."""
 
-_TAILS = (1_000, 10_000, 100_000)
-"""How many offsets at each partition's end are read; the next number is taken if they don't show whose the topic is."""
 _ASKED_S = 3.0
 
 _TopicPartition = tuple[str, int]
@@ -54,13 +52,6 @@ class _Role(NamedTuple):
     setting: str
     topic: str
     read: Callable[[Record], _Message]
-
-
-class _Seen(NamedTuple):
-    """Says whether a topic has answers of this group, and names a message that is not this group's, if there is one."""
-
-    ours: bool
-    other: _Message | None
 
 
 def check_output_topics(config: Config) -> Iterator[Finding]:
@@ -111,7 +102,7 @@ def groups_of_models(config: Config, cluster: Cluster, groups: Iterable[str]) ->
 def _findings(config: Config, cluster: Cluster) -> Iterator[Finding]:
     ours = _models_of_the_group(config, cluster)
     while ours is not None:
-        found = list(_findings_beside(config, cluster, ours))
+        found = list(_topic_findings(config, cluster, ours))
         before = ours
         if any(finding.verdict == "fault" for finding in found):
             # Another worker of this group may have committed its first answers since the offsets were read.
@@ -136,7 +127,7 @@ def _models_of_the_group(config: Config, cluster: Cluster) -> dict[int, list[str
         return None
 
 
-def _findings_beside(config: Config, cluster: Cluster, ours: Mapping[int, list[str]]) -> Iterator[Finding]:
+def _topic_findings(config: Config, cluster: Cluster, ours: Mapping[int, list[str]]) -> Iterator[Finding]:
     topics = config.topics
     roles = [_Role("topics.predictions", topics.predictions, _prediction)]
     if not ours:
@@ -146,15 +137,15 @@ def _findings_beside(config: Config, cluster: Cluster, ours: Mapping[int, list[s
             continue
         places = [(role.topic, number) for number in range(cluster.topics[role.topic])]
         with closing(CommittedReader(config.kafka, config.worker.group, RetryPolicy(REQUEST_S))) as reader:
-            seen = _look(reader, places, role, topics.examples, ours)
-        if seen.other is None:
+            has_ours, other = _look(reader, places, role, topics.examples, ours)
+        if other is None:
             continue
-        found = f"found {_described(seen.other)}"
-        if seen.ours:
+        found = f"found {_described(other)}"
+        if has_ours:
             text = f"{found} beside answers of this group: readers find two answers for an example"
             yield Finding("note", f"topic {role.topic}", f"{text}; `stream-apple verify` names them")
         else:
-            yield Finding("fault", role.setting, _refusal(config, cluster, role, seen.other, new=not ours))
+            yield Finding("fault", role.setting, _refusal(config, cluster, role, other, new=not ours))
 
 
 def _prediction(record: Record) -> _Message:
@@ -173,35 +164,25 @@ def _dead_letter(record: Record) -> _Message:
 
 def _look(
     reader: CommittedReader, places: list[_TopicPartition], role: _Role, examples: str, ours: Mapping[int, list[str]]
-) -> _Seen:
-    """Read the ends of the partitions until it is known whose the topic is; BrokerError if nothing comes."""
-    other: _Message | None = None
-    for back in _TAILS:
-        ranges = {place: reader.committed_range(*place) for place in places}
-        ends = {place: log.high for place, log in ranges.items() if log.low < log.high}
-        if not ends:
-            break
+) -> tuple[bool, _Message | None]:
+    """Read the ends of the partitions until it is known whose the topic is; BrokerError if nothing comes.
+
+    Return whether it has answers of this group, and a message that is not this group's, if there is one.
+    """
+    found_ours, other = False, None
+    for records in reader.tails(places):
         found_ours = False
-        reader.begin({place: max(ranges[place].low, end - back) for place, end in ends.items()})
-        for message in _messages(reader, ends, role):
+        for topic, record in records:
+            message = role.read(record)._replace(place=f"{topic}-{record.partition()}@{record.offset()}")
             origin = message.origin
             answers_us = origin is not None and origin.topic == examples
             if origin is not None and answers_us and origin.model in ours.get(origin.partition, ()):
                 found_ours = True
             elif (answers_us or not message.at_home) and (other is None or other.origin is None):
                 other = message
-        known = found_ours or (other is not None and not ours)
-        if known or all(log.high - log.low <= back for log in ranges.values()):
-            return _Seen(found_ours, other)
-    return _Seen(ours=False, other=other)
-
-
-def _messages(reader: CommittedReader, ends: Mapping[_TopicPartition, int], role: _Role) -> Iterator[_Message]:
-    # If retention has deleted what was to be read, the next, longer look begins anew.
-    with suppress(GapError):
-        for found in reader.read_to(ends):
-            for topic, record in found:
-                yield role.read(record)._replace(place=f"{topic}-{record.partition()}@{record.offset()}")
+        if found_ours or (other is not None and not ours):
+            break
+    return found_ours, other
 
 
 def _described(message: _Message) -> str:

@@ -20,7 +20,8 @@ from rich.text import Text
 from stream_apple import logs
 from stream_apple.app.compare import compare_groups
 from stream_apple.app.comparison_server import ComparisonView, serving
-from stream_apple.cli.output import say, table_console, utc_text
+from stream_apple.cli.options.parameters import parsed_by
+from stream_apple.cli.output import number_or_dash, say, table_console, utc_text
 from stream_apple.comparing.group_comparison import CompareRequest, ComparisonReport
 from stream_apple.comparing.loss_comparison import LossStanding
 from stream_apple.config import conceal, load
@@ -31,13 +32,11 @@ _LINE_S = 10.0
 _TABLE_S = 1.0
 
 
-def _since(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    if text is None:
-        return None
+def _since(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise click.BadParameter(f"expected a time such as 2026-11-24T14:00, found {text!r}") from error
+    except ValueError:
+        raise ValueError(f"expected a time such as 2026-11-24T14:00, found {text!r}") from None
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -58,7 +57,7 @@ def _since(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.option(
     "--since",
     "since_ms",
-    callback=_since,
+    callback=parsed_by(_since),
     metavar="TIME",
     help="Only examples from this event time on (UTC), to be chosen before looking.  [default: all]",
 )
@@ -170,10 +169,10 @@ def _table(told: ComparisonReport, names: tuple[str, str]) -> Group:
 def _cells(standing: LossStanding) -> tuple[str, ...]:
     return (
         f"{standing.pairs:,}",
-        _number(standing.champion_loss, ".6g"),
-        _number(standing.challenger_loss, ".6g"),
-        _number(standing.gain, "+.2%"),
-        _number(standing.gain_radius, ".2%"),
+        number_or_dash(standing.champion_loss, ".6g"),
+        number_or_dash(standing.challenger_loss, ".6g"),
+        number_or_dash(standing.gain, "+.2%"),
+        number_or_dash(standing.gain_radius, ".2%"),
         standing.better or "not yet",
     )
 
@@ -219,7 +218,3 @@ def _verdict(standing: LossStanding) -> str:
     gain = standing.gain if standing.better == "challenger" else -standing.gain
     since = "" if standing.since_ms is None else f", since {utc_text(standing.since_ms, 'minutes')} UTC"
     return f"{standing.better} is better by {gain:.2%} \u00b1 {standing.gain_radius:.2%} of the champion's loss{since}"
-
-
-def _number(value: float, form: str) -> str:
-    return format(value, form) if math.isfinite(value) else "-"

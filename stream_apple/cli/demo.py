@@ -15,10 +15,10 @@ from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config.schema import LARGEST_PORT
 from stream_apple.demo.child import ChildEndedError
-from stream_apple.demo.loop.looks import LOOP_LOOK, loop_summary
+from stream_apple.demo.loop.looks import loop_line, loop_picture, loop_summary
 from stream_apple.demo.loop.loop_report import broken_loop_promises
 from stream_apple.demo.loop.loop_session import LoopSession
-from stream_apple.demo.picture import LOOK, summary
+from stream_apple.demo.picture import line, picture, summary
 from stream_apple.demo.screen import screen_of
 from stream_apple.demo.session import Session
 from stream_apple.demo.state import broken_promises
@@ -93,7 +93,7 @@ def command(examples: int | None, port: int, *, loop: bool, as_json: bool, no_br
 
 
 def _once(examples: int, port: int, console: Console, viewer: Viewer, *, as_json: bool) -> _Run:
-    with screen_of(console, LOOK, quiet=as_json) as screen:
+    with screen_of(console, picture, line, quiet=as_json) as screen:
         report = Session(examples, port, screen, viewer).run()
     return _Run(report.result._asdict(), broken_promises(report), lambda: summary(report))
 
@@ -101,7 +101,7 @@ def _once(examples: int, port: int, console: Console, viewer: Viewer, *, as_json
 def _loop(requests: int, port: int, console: Console, viewer: Viewer, *, as_json: bool) -> _Run:
     with needs_extra("serve"):
         import_module("uvicorn")
-    with screen_of(console, LOOP_LOOK, quiet=as_json) as screen:
+    with screen_of(console, loop_picture, loop_line, quiet=as_json) as screen:
         report = LoopSession(requests, port, screen, viewer).run()
     return _Run(report.result._asdict(), broken_loop_promises(report), lambda: loop_summary(report))
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from copy import copy
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,6 @@ from stream_apple.cli.advice import (
     tell_of_short_epochs,
     tell_of_times,
 )
-from stream_apple.cli.help_all import help_all
 from stream_apple.cli.options.example_times import ColumnOptions, Times, column_options, times_options
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
 from stream_apple.cli.options.parameters import OutputFile, WholeNumber, duration, gathered, given_options
@@ -86,6 +86,17 @@ class _Output(NamedTuple):
     as_json: bool
 
 
+def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001
+    if value:
+        shown = copy(context.command)
+        shown.params = [copy(parameter) for parameter in shown.params]
+        for parameter in shown.params:
+            if isinstance(parameter, click.Option):
+                parameter.hidden = False
+        say(shown.get_help(context))
+        context.exit()
+
+
 @click.command(name="evaluate", context_settings={"max_content_width": 100})
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
@@ -139,7 +150,14 @@ class _Output(NamedTuple):
 @click.option("--predictions", type=OutputFile(), help="Write progressive predictions.")
 @click.option("--plot", type=OutputFile(), help="Draw the progressive loss (extra: study).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@help_all
+@click.option(
+    "--help-all",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    help="Show this message with the options that few need, and exit.",
+)
 @gathered(
     learner=LearnerChoice,
     share=_Pass,

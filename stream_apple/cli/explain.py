@@ -13,7 +13,7 @@ from rich.text import Text
 
 from stream_apple.app.explain import ExplainedPrediction, explain_from_kafka
 from stream_apple.cli.options.common import CONFIG_OF_WORKERS, FROM_MODEL, load_with_model
-from stream_apple.cli.options.parameters import WholeNumber
+from stream_apple.cli.options.parameters import WholeNumber, parsed_by
 from stream_apple.cli.output import say, table_console
 from stream_apple.errors import VerificationError
 from stream_apple.monitoring.explanation import REST, ROUNDING, Contribution, Explanation
@@ -23,10 +23,10 @@ _MOST_CLASSES = 5  # in the table
 _OTHERS = "({} others)"
 
 
-def _place(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[int, int]:
+def _place(text: str) -> tuple[int, int]:
     found = _PLACE.fullmatch(text)
     if found is None:
-        raise click.BadParameter(f"expected partition@offset of an example, such as 3@90210, found {text!r}")
+        raise ValueError(f"expected partition@offset of an example, such as 3@90210, found {text!r}")
     return int(found[1]), int(found[2])
 
 
@@ -36,7 +36,7 @@ def _place(_context: click.Context, _parameter: click.Parameter, text: str) -> t
     "--prediction",
     "place",
     required=True,
-    callback=_place,
+    callback=parsed_by(_place),
     metavar="PARTITION@OFFSET",
     help="The example that was answered, as `tail` shows it: its partition and offset in the examples topic.",
 )

@@ -13,7 +13,7 @@ import click
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter
 from stream_apple.cli.options.common import CONFIG
-from stream_apple.cli.options.parameters import WholeNumber, duration
+from stream_apple.cli.options.parameters import WholeNumber, duration, parsed_by
 from stream_apple.cli.output import say
 from stream_apple.config import load
 from stream_apple.demo.loop.asking import Asker
@@ -27,14 +27,14 @@ _STOP_S = 0.1
 _SHORTEST_DAY_MS, _LONGEST_DAY_MS = 100, 365 * 86_400_000  # the visitors' time since 1970 has 64 bits
 
 
-def _address(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+def _address(value: str) -> str:
     try:
-        parts = urlsplit(value or "http://none")
+        parts = urlsplit(value)
         fits = parts.scheme == "http" and parts.hostname and parts.path in {"", "/"} and (parts.port or 1)
     except ValueError:
         fits = False
     if not fits:
-        raise click.BadParameter(f"expected an address such as http://localhost:8080, found {value!r}")
+        raise ValueError(f"expected an address such as http://localhost:8080, found {value!r}")
     return value
 
 
@@ -69,7 +69,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, value: str | 
     "--ask",
     "server",
     metavar="URL",
-    callback=_address,
+    callback=parsed_by(_address),
     help="Ask this `stream-apple serve` about each visit, and send impressions and late outcomes for `join`.",
 )
 def command(
@@ -118,8 +118,8 @@ def _run_site(
     """Send what happens on the site; return when all impressions have been sent, and all clicks or `stop()`."""
     with ThreadPoolExecutor(1) as pool, site:
         clicks = pool.submit(outcomes.write, site.outcomes(), RateLimiter(None), stop)
-        told = _Told(site)
-        totals = impressions.write(site.impressions(), limiter, lambda: stop() or clicks.done(), told.report)
+        report = _report_on(site)
+        totals = impressions.write(site.impressions(), limiter, lambda: stop() or clicks.done(), report)
         while not stop() and not clicks.done():
             wait([clicks], _STOP_S)
         if clicks.done():
@@ -127,22 +127,19 @@ def _run_site(
     return totals
 
 
-class _Told:
-    """Says how good the latest answers were."""
+def _report_on(site: Site) -> Callable[[DeliveryTotals], None]:
+    """Return a function that judges the answers whose outcome is known, and prints the judgement, if it is due."""
+    judge, due = Judge(), time.monotonic() + _REPORT_S
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._judge = Judge()
-        self._due = time.monotonic() + _REPORT_S
+    def report(_totals: DeliveryTotals) -> None:
+        nonlocal judge, due
+        for shown in site.decided():
+            judge.take(shown)
+        if time.monotonic() >= due:
+            say(f"{site.asked:,} asked; {_how_good(judge)}", err=True)
+            judge, due = Judge(), time.monotonic() + _REPORT_S
 
-    def report(self, _totals: DeliveryTotals) -> None:
-        """Judge the answers whose outcome is known by now, and print the judgement, if it is due."""
-        for shown in self._site.decided():
-            self._judge.take(shown)
-        if time.monotonic() < self._due:
-            return
-        say(f"{self._site.asked:,} asked; {_how_good(self._judge)}", err=True)
-        self._judge, self._due = Judge(), time.monotonic() + _REPORT_S
+    return report
 
 
 def _how_good(judge: Judge) -> str:

@@ -22,7 +22,7 @@ from stream_apple.app.inspect import (
 )
 from stream_apple.cli.options.common import AS_JSON, PARTITIONS
 from stream_apple.cli.options.parameters import OutputFile
-from stream_apple.cli.output import printable_facts, say, table_console
+from stream_apple.cli.output import number_or_dash, printable_facts, say, table_console
 from stream_apple.config import Config, load
 
 _BAR = 12
@@ -104,7 +104,7 @@ def _show(console: Console, facts: Facts) -> None:
     # Anyone may have chosen the names in records, so they are never interpreted as markup.
     options, fill = facts["options"], facts["fill"]
     console.print(Text(f"{facts['topic']}-{facts['partition']}", "bold"), Text(f"model {facts['lineage']['model']}"))
-    features = _number(facts["features_per_example"], ".1f")
+    features = number_or_dash(facts["features_per_example"], ".1f")
     used = f"{fill['occupied']:,} of {fill['slots']:,} slots ({fill['occupied'] / fill['slots']:.1%})"
     if options["l1"]:
         used += f", {fill['nonzero']:,} with a weight"
@@ -177,7 +177,9 @@ def _discretised(facts: Facts) -> Iterator[str]:
 
 def _start(facts: Facts) -> list[str]:
     trust = facts.get("trust")  # a worker of an older version has none
-    return [] if trust is None else [f"scores start from naive Bayes: {_number(trust, 'z.2f')} times its log-odds"]
+    return (
+        [] if trust is None else [f"scores start from naive Bayes: {number_or_dash(trust, 'z.2f')} times its log-odds"]
+    )
 
 
 def _merged_from(facts: Facts) -> Iterator[str]:
@@ -229,7 +231,7 @@ def _losses(losses: dict[str, Facts], quality: dict[str, Facts]) -> Table:
         report, published = losses[span], quality[span]["published"]
         means = [report[of] for of in ("loss", "apple_loss", "linear_loss", "best_constant_loss")]
         means += [published[of] for of in ("auc", "calibration_error")]
-        table.add_row(name, *(_number(mean, "z.4f") for mean in means))
+        table.add_row(name, *(number_or_dash(mean, "z.4f") for mean in means))
     return table
 
 
@@ -238,7 +240,7 @@ def _asked(examples: dict[str, int], losses: dict[str, dict[str, float]]) -> Tab
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in examples.items())
     table = _table(f"Loss when asked ({counts})", "", "published", "linear", "best constant", numbers=3)
     for span, name in _SPANS.items():
-        table.add_row(name, *(_number(losses[span][of], "z.4f") for of in ("published", "linear", "constant")))
+        table.add_row(name, *(number_or_dash(losses[span][of], "z.4f") for of in ("published", "linear", "constant")))
     return table
 
 
@@ -247,7 +249,7 @@ def _mixture(weights: dict[str, float], shares: dict[str, float]) -> Table:
     table = _table("What is published", "predictor", "weight", "share", numbers=2)
     for name in dict.fromkeys((*weights, *shares)):
         table.add_row(
-            name, *(_number(numbers.get(name), form) for numbers, form in ((weights, "+z.4f"), (shares, ".1%")))
+            name, *(number_or_dash(numbers.get(name), form) for numbers, form in ((weights, "+z.4f"), (shares, ".1%")))
         )
     return table
 
@@ -296,13 +298,9 @@ def _classes(classes: list[Facts]) -> Table:
     table = _table("Classes", "class", "weight", "error", "recent weight", "recent error", numbers=4)
     for each in classes:
         spans = [
-            _number(each[span][of], form)
+            number_or_dash(each[span][of], form)
             for span in ("start", "recent")
             for of, form in (("weight", ",.0f"), ("error", "z.4f"))
         ]
         table.add_row(str(each["number"]), *spans)
     return table
-
-
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)

@@ -8,6 +8,7 @@ from stream_apple import logs
 from stream_apple.cli.service import end_at_once, exit_with, log_request, service_options
 from stream_apple.config import HttpSettings, conceal, load
 from stream_apple.errors import ConfigurationError
+from stream_apple.signals import Signals
 
 
 @click.command()
@@ -26,7 +27,6 @@ def command(path: Path | None, log_format: logs.LogFormat) -> None:
 
 def _work(path: Path | None, log_format: logs.LogFormat) -> int:
     from stream_apple.app.identity import named
-    from stream_apple.signals import Signals
 
     config = load(path)
     try:

@@ -1,6 +1,7 @@
 """The only module that writes to the terminal: lines, and consoles for tables and progress."""
 
 import errno
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -58,6 +59,11 @@ def utc_text(timestamp_ms: int, precision: Literal["minutes", "milliseconds"]) -
     except (ValueError, OverflowError, OSError):
         return str(timestamp_ms)
     return found.isoformat(" ", precision).removesuffix("+00:00")
+
+
+def number_or_dash(value: float | None, form: str) -> str:
+    """Return a number in this form; a dash for None, and for what is not finite."""
+    return "-" if value is None or not math.isfinite(value) else format(value, form)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from stream_apple.cli.options.example_times import (
     time_of_day_ms,
     times_options,
 )
-from stream_apple.cli.options.parameters import WholeNumber, gathered
+from stream_apple.cli.options.parameters import WholeNumber, gathered, parsed_by
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
@@ -69,15 +69,13 @@ class _Output(NamedTuple):
     as_json: bool
 
 
-def _rate(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Fraction | None:
-    if value is None:
-        return None
+def _rate(value: str) -> Fraction:
     try:
         rate = Fraction(value.removesuffix("/s"))
     except (ValueError, ZeroDivisionError):
         rate = Fraction(0)
     if rate <= 0:
-        raise click.BadParameter(f"expected a number of examples a second such as 500/s, found {value!r}")
+        raise ValueError(f"expected a number of examples a second such as 500/s, found {value!r}")
     return rate
 
 
@@ -86,7 +84,9 @@ def _rate(_context: click.Context, _parameter: click.Parameter, value: str | Non
 @click.option("--topic", help="Topic to write to.  [default: topics.examples of the configuration]")
 @CONFIG
 @click.option("--bootstrap-servers", metavar="HOST:PORT,...", help="Brokers, instead of the configuration's.")
-@click.option("--rate", callback=_rate, metavar="N/s", help="Examples a second.  [default: as fast as it goes]")
+@click.option(
+    "--rate", callback=parsed_by(_rate), metavar="N/s", help="Examples a second.  [default: as fast as it goes]"
+)
 @click.option("--limit", type=WholeNumber(0), help="Stop after so many examples in all.")
 @click.option("--partitions", type=WholeNumber(1), help="Send to the first N partitions only.  [default: all]")
 @column_options

@@ -10,6 +10,7 @@ from stream_apple import logs
 from stream_apple.cli.options.common import FROM_MODEL, load_with_model
 from stream_apple.cli.service import end_at_once, exit_with, log_request, service_options
 from stream_apple.config import HttpSettings, conceal
+from stream_apple.signals import Signals
 
 
 @click.command()
@@ -35,7 +36,6 @@ def _work(path: Path | None, log_format: logs.LogFormat, from_model: Path | None
     facts = {"group": config.worker.group, "worker": config.worker.id}
     logs.configure(log_format, facts, conceal, _sentences(config.http))
     from stream_apple.app.startup import open_up
-    from stream_apple.signals import Signals
 
     with Signals(end_at_once, log_request) as signals:
         opening = open_up(config)

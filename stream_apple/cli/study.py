@@ -4,13 +4,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
 
 import click
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from stream_apple.cli.options.parameters import OutputFolder, WholeNumber, gathered
+from stream_apple.cli.options.parameters import OutputFolder, WholeNumber, gathered, parsed_by
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.cli.progress import PlainLines
 from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
@@ -42,15 +43,15 @@ class _StudyPaths(NamedTuple):
     jobs: int
 
 
-def _words(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(word.strip() for word in text.split(","))
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(","))
 
 
-def _methods(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
-    names = _words(context, parameter, text)
-    if names is None:
+def _methods(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
+    if text is None:
         installed = installed_version("vowpalwabbit") is not None
         return tuple(name for name, method in METHODS.items() if method.default and (installed or not method.is_vowpal))
+    names = _words(text)
     if VOWPAL_SETTINGS in names:
         names = (*(name for name in names if name != VOWPAL_SETTINGS), *VOWPAL_CHOICES)
     if unknown := [name for name in names if name not in METHODS]:
@@ -65,29 +66,25 @@ def _methods(context: click.Context, parameter: click.Parameter, text: str | Non
     return tuple(name for name in METHODS if name in names)
 
 
-def _alphas(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[float, ...]:
-    return _within(text, ALPHA)
-
-
-def _within(text: str, bounds: NumberBounds) -> tuple[float, ...]:
+def _within(bounds: NumberBounds, text: str) -> tuple[float, ...]:
     try:
         numbers = sorted({float(word) for word in text.split(",")})
     except ValueError:
-        raise click.BadParameter(f"expected numbers with commas between, found {text!r}") from None
+        raise ValueError(f"expected numbers with commas between, found {text!r}") from None
     if wrong := [number for number in numbers if not bounds.hold(number)]:
-        raise click.BadParameter(f"expected {bounds}, found {wrong[0]:g}")
+        raise ValueError(f"expected {bounds}, found {wrong[0]:g}")
     return tuple(numbers)
 
 
-def _rates(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[float, ...]:
+def _rates(text: str) -> tuple[float, ...]:
     known = {"tuned": GRID, "default": (Options().learning_rate or 0.0,)}
-    return known[text] if text in known else _within(text, LEARNING_RATE)
+    return known[text] if text in known else _within(LEARNING_RATE, text)
 
 
-def _epochs(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[int, ...]:
+def _epochs(text: str) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise click.BadParameter(f"expected whole numbers above 0 with commas between, found {text!r}")
+        raise ValueError(f"expected whole numbers above 0 with commas between, found {text!r}")
     return tuple(dict.fromkeys(map(int, words)))
 
 
@@ -115,15 +112,15 @@ _EPILOG = "\b\n" + "\n".join(
 @click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many random splits.")
 @click.option("--rows", type=WholeNumber(10), default=50_000, show_default=True, help="Most rows of a set.")
 @click.option(
-    "--rates", callback=_rates, default="tuned", show_default=True, metavar="tuned|default|NUMBERS",
+    "--rates", callback=parsed_by(_rates), default="tuned", show_default=True, metavar="tuned|default|NUMBERS",
     help="Learning rates to choose from.",
 )  # fmt: skip
 @click.option(
-    "--alphas", callback=_alphas, default=",".join(f"{alpha:g}" for alpha in ALPHAS), show_default=True,
-    metavar="NUMBERS", help="Exponents of methods that grow.",
+    "--alphas", callback=parsed_by(partial(_within, ALPHA)), default=",".join(f"{alpha:g}" for alpha in ALPHAS),
+    show_default=True, metavar="NUMBERS", help="Exponents of methods that grow.",
 )  # fmt: skip
 @click.option(
-    "--epochs", callback=_epochs, default="6", show_default=True, metavar="NUMBERS",
+    "--epochs", callback=parsed_by(_epochs), default="6", show_default=True, metavar="NUMBERS",
     help="Numbers of equal epochs to compare; the tables show the first.",
 )  # fmt: skip
 @click.option(
@@ -135,7 +132,7 @@ _EPILOG = "\b\n" + "\n".join(
 @click.option("--timing/--no-timing", default=True, show_default=True, help="Measure seconds, one run at a time.")
 @click.option("--manifest", type=_FILE, help="Description of the data sets.  [default: manifest.toml in DIR]")
 @click.option("--paper", type=_FILE, help="The paper's results, to show beside these.")
-@click.option("--sets", callback=_words, metavar="NAMES", help="Only these data sets, with commas between.")
+@click.option("--sets", callback=parsed_by(_words), metavar="NAMES", help="Only these data sets, with commas between.")
 @click.option(
     "--out", type=OutputFolder(), default=Path("study"), show_default=True,
     help="Folder for runs, tables and figures.",

@@ -13,6 +13,7 @@ from stream_apple.adapters.kafka.topics import (
     FOREVER,
     RETENTION_MS,
     Difference,
+    NeededTopics,
     TopicReport,
     alter,
     ensure,
@@ -78,13 +79,10 @@ def command(
     def looked_at() -> list[TopicReport]:
         return ensure(
             Cluster(config.kafka),
-            config.topics,
+            NeededTopics.of(config),
             partitions,
             BROKER_DEFAULT if replication_factor is None else replication_factor,
             retention,
-            config.limits.max_record_bytes,
-            merging=config.merging,
-            joining=config.join if config.joining else None,
             dry_run=dry_run,
         )
 

@@ -1,6 +1,7 @@
 """`stream-apple demo`: a made-up click stream, a cluster inside this process, and a real worker on it.
 
 session.py       a run, from the cluster's start to the count of its answers
+demo_run.py      what such a run, and one of the loop, both do
 clicks.py        the examples: visits with clicks that depend on pairs and triples of features
 traffic.py       the same without an end and in real time, for `stream-apple generate`
 cluster.py       librdkafka's in-process cluster, which the worker reaches over a socket like any other
@@ -10,7 +11,6 @@ readiness.py     waits until such a process is ready
 scrape.py        what its /metrics and /readyz say
 predictions.py   a reader of the predictions topic that counts which examples were answered
 paced_feed.py    sends the examples, never further ahead of the answers than the cluster can hold
-rate.py          how fast a count grows
 state.py         how a run stands at one moment, and its result
 picture.py       that, as a picture and as a line
 screen.py        the two ways of showing them: a live picture, or lines

@@ -53,7 +53,8 @@ _BUSY_HOURS = (
     (9, 10, 11, 12, 13, 14, 15, 16),
     (22, 23, 0, 1, 2, 3, 4, 5),
 )
-"""Of each device. They divide the day, and being in them counts twice as much as not: in the mean, nothing is left."""
+"""The busy hours of each device. They divide the day, and being in them counts twice as much as not: in the mean,
+nothing is left."""
 _BUSY, _IDLE = 2.4, -1.2
 
 _LIKED_ADS = (
@@ -64,7 +65,7 @@ _LIKED_ADS = (
     ("shoes", "phones", "tickets", "games"),
     ("books", "wine", "flights", "shoes"),
 )
-"""Of each country: half of the ads, and each ad in half of the countries."""
+"""The ads that each country likes: half of them, and each ad in half of the countries."""
 _LIKED, _DISLIKED = 1.6, -1.6
 
 _FITTING_ADS = (
@@ -75,10 +76,10 @@ _FITTING_ADS = (
     ("tickets", "phones"),
     ("flights", "shoes"),
 )
-"""Of each page."""
+"""The ads that fit each page."""
 _FIT = 2.0
 _TASTE_FOR_FITTING = (1.0, -1.0)
-"""Of each visitor."""
+"""By how much each visitor likes an ad that fits."""
 
 
 def _table(

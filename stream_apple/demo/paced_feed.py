@@ -29,16 +29,16 @@ class Feed:
         self._examples = examples
         self._per_second = per_second
         self._writer = TopicWriter({"bootstrap.servers": bootstrap}, topic, partitions=1)
-        self._changed = threading.Condition()
-        self._stopping = False
+        self._room = threading.Semaphore(MOST_AHEAD)
+        self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="feed")
 
     def answered(self, count: int) -> None:
         """Tell how many predictions have been read, which makes room. Raises what the thread has failed with."""
-        with self._changed:
+        if count > self._answered:
+            self._room.release(count - self._answered)
             self._answered = count
-            self._changed.notify()
         if self._failure is not None:
             raise self._failure
 
@@ -47,26 +47,20 @@ class Feed:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
+        self._stopping.set()
+        self._room.release()
         self._thread.join()
 
     def _run(self) -> None:
         try:
-            self._writer.write(self._within_room(), RateLimiter(Fraction(self._per_second)), self._is_stopping)
+            self._writer.write(self._within_room(), RateLimiter(Fraction(self._per_second)), self._stopping.is_set)
         except BaseException as error:  # noqa: BLE001  raised again by `answered`
             self._failure = error
 
-    def _is_stopping(self) -> bool:
-        return self._stopping
-
     def _within_room(self) -> Iterator[Example]:
         for example in self._examples:
-            if self.sent - self._answered >= MOST_AHEAD:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._stopping or self.sent - self._answered < MOST_AHEAD)
-            if self._stopping:
+            self._room.acquire()
+            if self._stopping.is_set():
                 return
             self.sent += 1
             yield example

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple.demo.plot import Curve, draw, range_of
-from stream_apple.demo.screen import Appearance
-from stream_apple.demo.state import DemoReport, View
+from stream_apple.demo.state import DAYS, DemoReport, View
 
 APPLE, LINEAR = "bold green", "yellow"
 QUIET = "dim"
@@ -39,7 +38,7 @@ def line(view: View) -> str:
     """Return how a run stands, in a line."""
     recent = view.reading.recent
     return (
-        f"{view.answered:>9,} of {view.examples:,} predictions  {view.per_second:>7,.0f}/s  "
+        f"{view.answered:>9,} of {view.total:,} predictions  {view.per_second:>7,.0f}/s  "
         f"lag {view.reading.lag:>6,}  epochs {view.epochs}  parents {sum(view.reading.parents):>3}  "
         f"recent loss: apple {loss_text(recent.apple)}, linear {loss_text(recent.linear)}"
     )
@@ -62,10 +61,10 @@ def _heading() -> tuple[Text, ...]:
 
 
 def _chart(view: View, width: int) -> list[Text]:
-    linear = Curve([(point.examples / view.examples, point.losses.linear) for point in view.curve], LINEAR)
-    apple = Curve([(point.examples / view.examples, point.losses.apple) for point in view.curve], APPLE)
+    linear = Curve([(point.examples / view.total, point.losses.linear) for point in view.curve], LINEAR)
+    apple = Curve([(point.examples / view.total, point.losses.apple) for point in view.curve], APPLE)
     about = Text.assemble("loss of the last 10,000 or so examples:  ", ("linear", LINEAR), "  ", ("apple", APPLE))
-    return chart(about, [linear, apple], _ticks(view.all_epochs, width - MARGIN), width)
+    return chart(about, [linear, apple], _ticks(DAYS, width - MARGIN), width)
 
 
 def chart(about: Text, curves: Sequence[Curve], axis: str, width: int) -> list[Text]:
@@ -92,7 +91,7 @@ def _ticks(epochs: int, width: int) -> str:
 def _facts(view: View, width: int) -> Table:
     reading = view.reading
     table = facts_table()
-    table.add_row("predictions", progress(view.answered, view.examples, view.per_second, f"lag {reading.lag:,}", width))
+    table.add_row("predictions", progress(view.answered, view.total, view.per_second, f"lag {reading.lag:,}", width))
     table.add_row("epochs ended", f"{view.epochs}   parents chosen by them: {parents_text(reading.parents)}")
     for name, style, recent, whole in (
         ("apple", APPLE, reading.recent.apple, reading.whole.apple),
@@ -114,11 +113,11 @@ def facts_table() -> Table:
     return table
 
 
-def progress(done: int, of: int, per_second: float, beside: str, width: int) -> Table:
+def progress(done: int, of: int, per_second: float, remark: str, width: int) -> Table:
     """Return how far a count is, as numbers and as a bar, in a picture `width` characters wide."""
     share = Table.grid(padding=(0, 2))
     bar = Bar(of, 0, done, width=max(8, width - 60), color="green", bgcolor="grey30")
-    share.add_row(f"{done:,} of {of:,}", bar, f"{per_second:,.0f}/s", beside)
+    share.add_row(f"{done:,} of {of:,}", bar, f"{per_second:,.0f}/s", remark)
     return share
 
 
@@ -154,7 +153,3 @@ def summary(report: DemoReport) -> Text:
         "\nNext:\n",
         *(f"  {command:37} {what}\n" for command, what in _NEXT),
     )
-
-
-LOOK = Appearance(picture, line)
-"""Of a run of the demo."""

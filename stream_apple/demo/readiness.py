@@ -1,8 +1,8 @@
 """Waits until a process listens and is ready, and tells what it is waiting for."""
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
 from stream_apple.demo.child import Child
 from stream_apple.demo.scrape import Scraper
@@ -17,35 +17,28 @@ _IN_OTHER_WORDS = {
 }
 
 
-class Teller(Protocol):
-    """Shows what is being waited for, and the process's address once that is known."""
-
-    def __call__(self, *, doing: str = ..., address: str = ...) -> None:
-        """Show these texts; what is left out stays as it was."""
-
-
-def wait_until_listening(child: Child) -> int:
-    """Return the port of the process, once it has one; ChildEndedError or BrokerError if it never has."""
+def listening(child: Child) -> Scraper:
+    """Return a scraper of the process, once it listens; ChildEndedError or BrokerError if it never does."""
     deadline = time.monotonic() + _READY_S
     while (port := child.port()) is None:
         _go_on(child, deadline, "listen")
-    return port
+    return Scraper(port)
 
 
-def wait_until_ready(child: Child, partition: int, tell: Teller, who: str = "the worker") -> Scraper:
-    """Return a scraper of the process, once it is ready; ChildEndedError or BrokerError if it never is."""
-    scraper = Scraper(wait_until_listening(child), partition)
-    tell(address=scraper.address)
+def wait_until_ready(child: Child, scraper: Scraper, tell: Callable[[str], None], who: str) -> None:
+    """Return when the process is ready; ChildEndedError or BrokerError if it never is.
+
+    tell  shows what is being waited for, of `who`
+    """
     deadline = time.monotonic() + _READY_S
     reasons = [""]
-    while True:
+    while reasons:
         with suppress(OSError):  # too busy to answer, or about to end
             reasons = scraper.waiting_for()
-        if not reasons:
-            return scraper
-        if reasons[0] in _IN_OTHER_WORDS:
-            tell(doing=_IN_OTHER_WORDS[reasons[0]].format(who=who))
-        _go_on(child, deadline, f"be ready, and not to wait for {reasons[0] or 'an answer'}")
+        if reasons:
+            if reasons[0] in _IN_OTHER_WORDS:
+                tell(_IN_OTHER_WORDS[reasons[0]].format(who=who))
+            _go_on(child, deadline, f"be ready, and not to wait for {reasons[0] or 'an answer'}")
 
 
 def _go_on(child: Child, deadline: float, end: str) -> None:

@@ -13,6 +13,7 @@ Samples: TypeAlias = dict[tuple[str, str], float]
 
 _TIMEOUT_S = 5.0
 _PREFIX = "stream_apple_"
+_PARTITION = "0"
 
 # A proxy of the environment has no way to this machine's own ports.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -45,11 +46,10 @@ class Reading(NamedTuple):
 
 
 class Scraper:
-    """Asks one worker about itself and about one of its partitions."""
+    """Asks a worker about itself and about partition 0, which has all examples."""
 
-    def __init__(self, port: int, partition: int) -> None:
+    def __init__(self, port: int) -> None:
         self.address = f"http://127.0.0.1:{port}"
-        self._partition = str(partition)
 
     def waiting_for(self) -> list[str]:
         """Return what the worker is waiting for before it is ready: nothing once it is."""
@@ -62,11 +62,11 @@ class Scraper:
 
     def read(self) -> Reading:
         """Return the current metrics of the partition."""
-        return reading_of(self._get("/metrics").decode(), self._partition)
+        return reading_of(self._get("/metrics").decode(), _PARTITION)
 
     def samples(self) -> Samples:
         """Return whatever is measured of the partition."""
-        return samples_of(self._get("/metrics").decode(), self._partition)
+        return samples_of(self._get("/metrics").decode(), _PARTITION)
 
     def _get(self, path: str) -> bytes:
         with _opener.open(self.address + path, timeout=_TIMEOUT_S) as reply:

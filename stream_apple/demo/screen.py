@@ -3,104 +3,75 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.live import Live
+
+from stream_apple.demo.state import SomeView
 
 _LINE_SECONDS = 1.0
 _PICTURE_SECONDS = 0.1
 _WIDEST = 100
 
 
-class Watchable(Protocol):
-    """The part of a run's state that every screen needs, see `View`."""
-
-    @property
-    def doing(self) -> str:
-        """Return what is being done, in a few words."""
-
-    @property
-    def answered(self) -> int:
-        """Return how many examples or requests have been answered."""
-
-    @property
-    def address(self) -> str:
-        """Return the address of the worker's HTTP server, empty while it is starting."""
-
-
-SomeView = TypeVar("SomeView", bound=Watchable)
-
-
-class Appearance(NamedTuple, Generic[SomeView]):
-    """How it looks where a run stands.
-
-    picture  of at most 24 lines, given the width in characters
-    line     the same in a line
-    """
-
-    picture: Callable[[SomeView, int], RenderableType]
-    line: Callable[[SomeView], str]
-
-
 @contextmanager
-def screen_of(console: Console, look: Appearance[SomeView], *, quiet: bool) -> Iterator[Callable[[SomeView], None]]:
+def screen_of(
+    console: Console,
+    picture: Callable[[SomeView, int], RenderableType],
+    line: Callable[[SomeView], str],
+    *,
+    quiet: bool,
+) -> Iterator[Callable[[SomeView], None]]:
     """Give the function that shows how a run stands, which may be called as often as there is news.
 
-    quiet  show nothing where there is no terminal
+    picture  returns at most 24 lines, given the width in characters
+    line     returns the same in a line
+    quiet    show nothing where there is no terminal
     """
     # The curve is drawn in Braille, which needs UTF-8; other terminals get lines.
     if console.is_terminal and console.encoding.startswith("utf"):
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-            yield _Picture(live, look).show
+            yield _painting(live, picture)
     elif quiet:
         yield lambda _view: None
     else:
-        yield _Lines(console, look).show
+        yield _writing(console, line)
 
 
-class _Picture(Generic[SomeView]):
-    """A picture of at most 24 lines in a terminal, painted anew as the run goes on."""
+def _painting(live: Live, picture: Callable[[SomeView, int], RenderableType]) -> Callable[[SomeView], None]:
+    """Return a function that paints a view, unless the last one is too new to be replaced."""
+    doing, due = "", 0.0
 
-    def __init__(self, live: Live, look: Appearance[SomeView]) -> None:
-        self._look = look
-        self._live = live
-        self._doing = ""
-        self._due = 0.0
-
-    def show(self, view: SomeView) -> None:
-        """Paint the picture anew, unless the last one is too new to be replaced."""
+    def show(view: SomeView) -> None:
+        nonlocal doing, due
         now = time.monotonic()
-        if view.doing == self._doing and now < self._due:
-            return
-        self._doing, self._due = view.doing, now + _PICTURE_SECONDS
-        self._live.update(self._look.picture(view, min(self._live.console.width, _WIDEST)), refresh=True)
+        if view.doing != doing or now >= due:
+            doing, due = view.doing, now + _PICTURE_SECONDS
+            live.update(picture(view, min(live.console.width, _WIDEST)), refresh=True)
+
+    return show
 
 
-class _Lines(Generic[SomeView]):
-    """Writes a line a second, and one for each new thing that is done."""
+def _writing(console: Console, line: Callable[[SomeView], str]) -> Callable[[SomeView], None]:
+    """Return a function that writes a line a second, and one for each new thing that is done."""
+    doing, address, due = "", "", 0.0
 
-    def __init__(self, console: Console, look: Appearance[SomeView]) -> None:
-        self._look = look
-        self._console = console
-        self._doing = ""
-        self._address = ""
-        self._due = 0.0
+    def write(text: str) -> None:
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
 
-    def show(self, view: SomeView) -> None:
-        """Write a line, unless the last one is too recent."""
+    def show(view: SomeView) -> None:
+        nonlocal doing, address, due
         now = time.monotonic()
-        if view.address != self._address:
-            self._address = view.address
-            self._write(f"status page: {view.address}/")
-        if view.doing != self._doing:
-            self._write(view.doing)
-            self._doing = view.doing
-        elif view.answered and now >= self._due:
-            self._write(self._look.line(view))
+        if view.address != address:
+            address = view.address
+            write(f"status page: {address}/")
+        if view.doing != doing:
+            doing = view.doing
+            write(doing)
+        elif view.answered and now >= due:
+            write(line(view))
         else:
             return
-        self._due = now + _LINE_SECONDS
+        due = now + _LINE_SECONDS
 
-    def _write(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True, highlight=False, markup=False)
+    return show

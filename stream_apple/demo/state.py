@@ -1,10 +1,13 @@
 """What a run of the demo looks like at one moment, and what its result is: facts only, no appearance."""
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from stream_apple.demo.scrape import Losses, Reading
 
+DAYS = 8
+"""How many days are simulated, one epoch each; the last epoch does not end, as no later example ends it."""
 NOTHING_YET = Reading(0, 0, 0, -1, (), Losses(math.nan, math.nan), Losses(math.nan, math.nan))
 
 
@@ -15,26 +18,39 @@ class CurvePoint(NamedTuple):
     losses: Losses
 
 
-class View(NamedTuple):
-    """How a run stands at one moment.
+@dataclass(frozen=True, kw_only=True)
+class RunView:
+    """How any run stands at one moment.
 
-    doing        one line; "learning" once examples flow
-    answered     examples whose prediction has been read
-    per_second   of them, in the latest seconds
-    epochs       ended so far, of `all_epochs` - 1 that will end
-    curve        one point a second or so
-    address      of the worker's HTTP server, empty while it is starting
+    doing       one line
+    total       examples, or requests, that there will be
+    answered    of them, so far
+    per_second  that are sent, in the latest seconds
+    reading     the worker's metrics
+    address     of the worker's HTTP server, empty while it is starting
     """
 
     doing: str
-    examples: int
-    all_epochs: int
+    total: int
     answered: int = 0
     per_second: float = 0.0
-    epochs: int = 0
     reading: Reading = NOTHING_YET
-    curve: tuple[CurvePoint, ...] = ()
     address: str = ""
+
+
+SomeView = TypeVar("SomeView", bound=RunView)
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(RunView):
+    """How a run of the demo stands at one moment.
+
+    epochs  ended so far, of DAYS - 1 that will end
+    curve   one point a second or so
+    """
+
+    epochs: int = 0
+    curve: tuple[CurvePoint, ...] = ()
 
 
 class DemoResult(NamedTuple):

@@ -57,53 +57,6 @@ class Fill(NamedTuple):
     refused: int
 
 
-class ModelState(NamedTuple):
-    """Says which model it is, and how far it has come.
-
-    at        the first offset that it has not learned
-    epoch     number of the current epoch, -1 before the first record
-    digest    of the learner at the end of `ended_epoch`, empty before the first end
-    snapshot  the newest committed one that is known
-    """
-
-    topic: str
-    partition: int
-    lineage: Lineage
-    at: int
-    epoch: int
-    ended_epoch: int
-    digest: str
-    snapshot: SnapshotPointer | None
-
-
-class LearningView(NamedTuple):
-    """Says what the model has learned from, and how well.
-
-    losses       by span: start, epoch, last_epoch, recent
-    quality      AUC and calibration, by span and predictor
-    asked        what became of the scores of examples that came without a label
-    mixture      how its predictions are mixed
-    trust        the factor of naive Bayes, from which scores start; None if they start at 0
-    constant     weight of the constant
-    discretised  how many features are cut into intervals, or have splines, so far
-    classes      the most frequent ones, if labels are classes
-    """
-
-    options: dict[str, Any]
-    examples: int
-    features_per_example: float
-    truncated: int
-    losses: dict[str, LossReport]
-    quality: dict[str, dict[str, QualityReport]]
-    asked: AskedView
-    mixture: MixtureView
-    trust: float | None
-    constant: float
-    fill: Fill
-    discretised: int
-    classes: tuple[ClassView, ...]
-
-
 class MonomialsView(NamedTuple):
     """Holds what the model has found: the heaviest monomials, products and parents.
 
@@ -128,10 +81,44 @@ class MonomialsView(NamedTuple):
 
 
 class ModelView(NamedTuple):
-    """The view of one partition's model; making it took `seconds`."""
+    """Says which model it is, how far it has come, what it has learned from, and how well.
 
-    state: ModelState
-    learning: LearningView
+    at           the first offset that it has not learned
+    epoch        number of the current epoch, -1 before the first record
+    digest       of the learner at the end of `ended_epoch`, empty before the first end
+    snapshot     the newest committed one that is known
+    losses       by span: start, epoch, last_epoch, recent
+    quality      AUC and calibration, by span and predictor
+    asked        what became of the scores of examples that came without a label
+    mixture      how its predictions are mixed
+    trust        the factor of naive Bayes, from which scores start; None if they start at 0
+    constant     weight of the constant
+    discretised  how many features are cut into intervals, or have splines, so far
+    classes      the most frequent ones, if labels are classes
+    seconds      that making the view took
+    """
+
+    topic: str
+    partition: int
+    lineage: Lineage
+    at: int
+    epoch: int
+    ended_epoch: int
+    digest: str
+    snapshot: SnapshotPointer | None
+    options: dict[str, Any]
+    examples: int
+    features_per_example: float
+    truncated: int
+    losses: dict[str, LossReport]
+    quality: dict[str, dict[str, QualityReport]]
+    asked: AskedView
+    mixture: MixtureView
+    trust: float | None
+    constant: float
+    fill: Fill
+    discretised: int
+    classes: tuple[ClassView, ...]
     monomials: MonomialsView
     seconds: float
 
@@ -143,9 +130,9 @@ class ModelView(NamedTuple):
         )
         if cut.tuples is not None:
             cut = cut._replace(tuples=cut.tuples._replace(top=cut.tuples.top[:top]))
-        learning = self.learning._replace(classes=self.learning.classes[:top])
-        parts: list[dict[str, Any]] = [plain(part) for part in (self.state, learning, cut)]
-        return {**parts[0], **parts[1], **parts[2], "seconds": self.seconds}
+        facts: dict[str, Any] = plain(self._replace(classes=self.classes[:top], monomials=cut))
+        monomials, seconds = facts.pop("monomials"), facts.pop("seconds")
+        return {**facts, **monomials, "seconds": seconds}
 
 
 def view_model(model: PartitionModel, names: Names, top: int, snapshot: SnapshotPointer | None = None) -> ModelView:
@@ -153,7 +140,8 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
     began = time.perf_counter()
     learner = model.learner
     table = learner.settled_table()
-    state = ModelState(
+    monomials = view_monomials(learner, table, names, top)
+    return ModelView(
         topic=model.topic,
         partition=model.partition,
         lineage=model.lineage,
@@ -162,8 +150,6 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
         ended_epoch=model.ended.epoch,
         digest=model.ended.digest,
         snapshot=snapshot,
-    )
-    learning = LearningView(
         options=asdict(learner.options),
         examples=learner.examples,
         features_per_example=learner.features_per_example,
@@ -184,9 +170,9 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
         ),
         discretised=int(np.count_nonzero(np.diff(learner.preparation.intervals.ends, prepend=0))),
         classes=classes_of(learner, top),
+        monomials=monomials,
+        seconds=time.perf_counter() - began,
     )
-    monomials = view_monomials(learner, table, names, top)
-    return ModelView(state, learning, monomials, time.perf_counter() - began)
 
 
 def view_monomials(learner: Learner, table: Table, names: Names, top: int) -> MonomialsView:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from stream_apple.monitoring.definitions import BY_PARTITION, Metric, register
+from stream_apple.monitoring.merging_view import facts_of
 from stream_apple.monitoring.series import GaugeSeries, Tally
 from stream_apple.stream.merging.merging_context import MergeSummary
 from stream_apple.stream.merging.open_rounds import ExclusionReason
@@ -132,8 +133,7 @@ class MergeMetrics:
 
     def saw(self, merge: MergeManifest) -> None:
         """Note that a partition of this worker has adopted this merge, whichever worker made it."""
-        excluded = {str(number): reason for number, reason in merge.left_out.items()}
-        self._newest = {"round": merge.round, "roster": list(merge.members), "excluded": excluded}
+        self._newest = facts_of(merge)
 
     def merged(self, summary: MergeSummary) -> None:
         """Note that this worker has made a merge, and that it is committed."""

@@ -1,29 +1,15 @@
 """The view of a partition where models are merged: its newest boundary, and the group's newest merge."""
 
-from collections.abc import Mapping
-from contextlib import closing
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.log_scan import first_record
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
 from stream_apple.stream.positions.merge_note import BoundaryNote, MergedPointer
 from stream_apple.stream.snapshots.merge_messages import MergeManifest, read_manifest
 from stream_apple.stream.snapshots.store import Logs
 
-
-class NewestMerge(NamedTuple):
-    """Describes the newest merge of a group.
-
-    digest    of the merged model
-    roster    partitions that are in it
-    excluded  partition -> why it is not
-    """
-
-    round: int
-    digest: str
-    roster: tuple[int, ...]
-    excluded: Mapping[int, str]
+MergeFacts = dict[str, Any]
 
 
 class MergingView(NamedTuple):
@@ -34,11 +20,11 @@ class MergingView(NamedTuple):
     """
 
     boundary: BoundaryNote | None
-    merge: NewestMerge | None
+    merge: MergeFacts | None
 
 
-def newest_merge(logs: Logs, provenance: Provenance) -> NewestMerge | None:
-    """Return the record of the newest merge; None if there is none, or if it is gone from the log.
+def newest_merge(logs: Logs, provenance: Provenance) -> MergeFacts | None:
+    """Return the facts of the newest merge; None if there is none, or if it is gone from the log.
 
     SnapshotError if the noted message is not the manifest of that merge.
     """
@@ -47,12 +33,16 @@ def newest_merge(logs: Logs, provenance: Provenance) -> NewestMerge | None:
     if merge is None or merge.merged is None:
         return None
     manifest = _manifest(logs, provenance, merge.merged)
-    if manifest is None:
-        return None
-    return NewestMerge(manifest.round, manifest.digest, manifest.members, manifest.left_out)
+    return None if manifest is None else {**facts_of(manifest), "digest": manifest.digest}
 
 
-def view_merging(metadata: OffsetMetadata, newest: NewestMerge | None) -> MergingView | None:
+def facts_of(merge: MergeManifest) -> MergeFacts:
+    """Return a merge's round, the partitions that are in it, and for each other one why it is not, in JSON types."""
+    excluded = {str(number): reason for number, reason in merge.left_out.items()}
+    return {"round": merge.round, "roster": list(merge.members), "excluded": excluded}
+
+
+def view_merging(metadata: OffsetMetadata, newest: MergeFacts | None) -> MergingView | None:
     """Return the view of a partition; None where models are not merged."""
     return None if metadata.merge is None else MergingView(metadata.merge.boundary, newest)
 
@@ -62,8 +52,7 @@ def _manifest(logs: Logs, provenance: Provenance, pointer: MergedPointer) -> Mer
     if logs.log_range(topic, 0).low > last:
         return None
     try:
-        with closing(LogScan(logs, topic, 0, range(last, last + 1), 1)) as scan:
-            record = scan.take()
+        record = first_record(logs, topic, 0, range(last, last + 1))
     except GapError:
         return None  # gone since it was looked for
     if record is None or record.offset() != last:

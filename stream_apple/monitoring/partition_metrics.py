@@ -1,5 +1,6 @@
 """The series of one partition, and their values as plain facts."""
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -8,8 +9,15 @@ from stream_apple.core.event_time import EpochClock
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.parent_selection import Census
 from stream_apple.monitoring.catching_up import CatchingUp, Pace
-from stream_apple.monitoring.predictor_metrics import PredictorMetrics
-from stream_apple.monitoring.predictors import AskedView, asked_of
+from stream_apple.monitoring.definitions import MEANS, QUALITIES
+from stream_apple.monitoring.predictors import (
+    AskedView,
+    MixtureView,
+    asked_of,
+    losses_of,
+    mixture_of,
+    qualities_of,
+)
 from stream_apple.monitoring.series import GaugeSeries, Tally, dead_letters_of
 from stream_apple.stream.model.early_scores import EarlyScores
 from stream_apple.stream.model.partition_model import BatchResult
@@ -41,7 +49,9 @@ class PartitionMetrics:
         """Forget what was known of the partition's model."""
         self._digest: tuple[str, str] | None = None
         self._gauges: dict[str, float] = {}
-        self._learned = PredictorMetrics(self._series)
+        self._losses: dict[str, dict[str, float]] = {}
+        self._quality: dict[str, dict[str, dict[str, float]]] = {}
+        self._mixture = MixtureView({}, {})
         self._degrees: dict[str, dict[str, float]] = {"parents": {}, "monomials": {}}
         self._pace = Pace()
         self._asked = AskedView({}, {})
@@ -71,7 +81,9 @@ class PartitionMetrics:
         return {
             "partition": self._number,
             "state": None if self.state is None else self.state.value,
-            **self._learned.facts(),
+            "losses": dict(self._losses),
+            "quality": dict(self._quality),
+            "mixture": self._mixture,
             "parent_changes": dict(self._changes.counts),
             "examples": dict(self._outcomes.counts),
             "features_left_out_total": self._features_left_out,
@@ -160,7 +172,12 @@ class PartitionMetrics:
 
     def _show_learner(self, learner: Learner) -> None:
         examples = learner.examples  # a thread may be learning: losses are to be of no fewer examples than are shown
-        self._learned.show(learner)
+        self._show_losses(learner)
+        self._show_quality(learner)
+        self._mixture = mixture_of(learner)
+        for name, values in (("mixture_weight", self._mixture.weights), ("mixture_share", self._mixture.shares)):
+            for predictor, value in values.items():
+                self._series.set(name, value, predictor)
         self._show(
             {
                 "learned_examples": examples,
@@ -173,6 +190,28 @@ class PartitionMetrics:
                 "drift_restarts": learner.restarts,
             }
         )
+
+    def _show_losses(self, learner: Learner) -> None:
+        for span, report in losses_of(learner).items():
+            means = dict(zip(MEANS, report, strict=True))
+            if not learner.options.mixed:
+                del means["apple_progressive_loss"]  # it is the progressive loss, and that of other methods no apple's
+            for name, value in means.items():
+                self._series.set(name, value, span)
+            self._losses[span] = means
+
+    def _show_quality(self, learner: Learner) -> None:
+        """Show AUC and calibration once there were two labels; NaN if a span has none, and after a third label."""
+        for span, reports in qualities_of(learner).items():
+            shown = self._quality.get(span, {})
+            for predictor, report in reports.items():
+                found = {name: float(getattr(report, name)) for name in QUALITIES}
+                if predictor in shown or not all(map(math.isnan, found.values())):
+                    shown = {**shown, predictor: found}
+                    for name, value in found.items():
+                        self._series.set(name, value, predictor, span)
+            if shown:
+                self._quality[span] = shown
 
     def _show_asked(self, early: EarlyScores) -> None:
         """Show what became of the examples that came without a label, once there is one that was judged."""

@@ -32,7 +32,7 @@ from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
 from stream_apple.adapters.kafka.admin import Cluster
-from stream_apple.adapters.kafka.topics import FOREVER, ensure
+from stream_apple.adapters.kafka.topics import FOREVER, NeededTopics, ensure
 from stream_apple.config import Config, load
 from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
@@ -235,7 +235,7 @@ def configure(bootstrap: str, directory: Path) -> tuple[Path, Config]:
         epochs={"length": "5s"},
     )
     config = load(path, {})
-    ensure(Cluster(config.kafka), config.topics, PARTITIONS, retention_ms=FOREVER)
+    ensure(Cluster(config.kafka), NeededTopics(config.topics), PARTITIONS, retention_ms=FOREVER)
     return path, config
 
 

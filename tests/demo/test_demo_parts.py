@@ -106,9 +106,15 @@ class TestScreen:
     """What people see."""
 
     VIEW = View(
-        "learning", 200_000, 8, 50_000, 12_000.0, 2, READING,
-        tuple(CurvePoint(5000 * i, Losses(0.65 - 0.02 * i, 0.66)) for i in range(1, 11)), "http://127.0.0.1:65535",
-    )  # fmt: skip
+        doing="learning",
+        total=200_000,
+        answered=50_000,
+        per_second=12_000.0,
+        epochs=2,
+        reading=READING,
+        curve=tuple(CurvePoint(5000 * i, Losses(0.65 - 0.02 * i, 0.66)) for i in range(1, 11)),
+        address="http://127.0.0.1:65535",
+    )
 
     @pytest.mark.parametrize("width", [80, 100])
     def test_the_picture_fits_a_terminal(self, width: int) -> None:
@@ -122,7 +128,7 @@ class TestScreen:
 
     def test_before_the_first_loss_it_says_what_is_done(self) -> None:
         """There is no empty plot."""
-        text = "\n".join(rendered(picture(View("compiling", 100, 8), 80), 80))
+        text = "\n".join(rendered(picture(View(doing="compiling", total=100), 80), 80))
         assert "compiling ..." in text
         assert "day 1" not in text
 

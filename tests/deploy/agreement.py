@@ -24,7 +24,7 @@ from stream_apple import cli
 from stream_apple.adapters.http.server import routes
 from stream_apple.adapters.kafka.client_properties import Identity, consumer_properties, producer_properties
 from stream_apple.adapters.kafka.retry import SHORTENED_DEADLINE_S
-from stream_apple.adapters.kafka.topics import RETENTION_MS, creation, requirements, written
+from stream_apple.adapters.kafka.topics import RETENTION_MS, NeededTopics, written
 from stream_apple.adapters.kafka.transactional_producer import _CLOSE_S
 from stream_apple.config import Config, load
 from stream_apple.monitoring.health import Health
@@ -314,10 +314,10 @@ def check_topics(pod: Pod, directory: Path) -> None:
     if not found:
         return
     config = loaded(pod, directory)
-    topics, joining = config.topics, config.join if config.joining else None
-    assert set(found) == {*topics.names(merging=False), *(joining.topics if joining else ())}
-    made = creation(topics, RETENTION_MS, joining)
-    for name, needed in requirements(topics, made[topics.examples], joining=joining).items():
+    needs = NeededTopics.of(config)._replace(merging=False)
+    assert set(found) == set(needs.names)
+    made = needs.creation(RETENTION_MS)
+    for name, needed in needs.requirements(made[config.topics.examples]).items():
         assert found[name]["config"] == written(needed) | made[name] | {"min.insync.replicas": "2"}, name
         assert found[name]["replicas"] == 3
 

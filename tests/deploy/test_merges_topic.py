@@ -5,7 +5,7 @@ import re
 import yaml
 from deploy.manifests import DEPLOY
 
-from stream_apple.adapters.kafka.topics import RETENTION_MS, creation, partitions_of, requirements, written
+from stream_apple.adapters.kafka.topics import RETENTION_MS, NeededTopics, written
 from stream_apple.config import load
 
 STRIMZI = DEPLOY / "components" / "strimzi"
@@ -16,11 +16,12 @@ def test_topic_and_rule() -> None:
     topics = load(None, {}).topics
     text = (STRIMZI / "README.md").read_text(encoding="utf-8")
     topic, rules = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
-    made = creation(topics, RETENTION_MS)
-    needed = requirements(topics, made[topics.examples], merging=True)[topics.merges]
+    needs = NeededTopics(topics, merging=True)
+    made = needs.creation(RETENTION_MS)
+    needed = needs.requirements(made[topics.examples])[topics.merges]
     assert topic["metadata"]["name"] == topics.merges
     assert topic["spec"]["config"] == written(needed) | made[topics.merges] | {"min.insync.replicas": "2"}
-    assert topic["spec"]["partitions"] == partitions_of(topics, topics.merges, 12) == 1
+    assert topic["spec"]["partitions"] == needs.partitions_of(topics.merges, 12) == 1
     user = yaml.safe_load((STRIMZI / "user.yaml").read_text(encoding="utf-8"))
     acls = user["spec"]["authorization"]["acls"]
     (models,) = [rule for rule in acls if rule["resource"]["name"] == topics.models]

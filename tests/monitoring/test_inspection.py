@@ -50,7 +50,7 @@ def test_intervals_are_named_by_feature_and_cuts() -> None:
     names.add(names_in(records[0].value()))
     model.process(records)
     view = view_model(model, names, top=30)
-    assert view.learning.discretised == 2
+    assert view.discretised == 2
     shown = [each.name for each in view.monomials.top if "\u2208" in each.name]
     cheap, large = r"price\u2208\(\u2212\u221e,[\d.]+\)", r"size\u2208\[[\d.]+,[\d.\u221e]+\)"
     assert any(re.fullmatch(f"{cheap} \u00d7 {large}", name) for name in shown)
@@ -74,12 +74,12 @@ def test_cuts_and_classes_are_told() -> None:
     assert (shown["price"].absent, shown["price"].kept) == (True, "centred")
     assert view.monomials.refits is not None
     assert view.monomials.refits.times == 5
-    assert [each.number for each in view.learning.classes] == [2, 0, 1]
-    assert sum(each.start.weight for each in view.learning.classes) == 2000
-    assert sum(each.recent.share for each in view.learning.classes) == pytest.approx(1.0)
-    errors = sum(each.start.weight * each.start.error for each in view.learning.classes) / 2000
-    quality = view.learning.quality["start"]
-    assert errors == pytest.approx(quality["published"].error) == pytest.approx(1 - view.learning.losses["start"].label)
+    assert [each.number for each in view.classes] == [2, 0, 1]
+    assert sum(each.start.weight for each in view.classes) == 2000
+    assert sum(each.recent.share for each in view.classes) == pytest.approx(1.0)
+    errors = sum(each.start.weight * each.start.error for each in view.classes) / 2000
+    quality = view.quality["start"]
+    assert errors == pytest.approx(quality["published"].error) == pytest.approx(1 - view.losses["start"].label)
     assert 0 < quality["apple"].error < 0.2
     assert 0 < quality["linear"].error < 0.2
     told = json.loads(json.dumps(view.facts(1), allow_nan=False))
@@ -104,7 +104,7 @@ def test_what_is_not_there_is_not_told() -> None:
     """Neither cuts nor classes of a model without."""
     model, names = finder(planted(300))
     view = view_model(model, names, top=5)
-    assert (view.monomials.cuts, view.learning.classes, view.monomials.refits) == ((), (), None)
+    assert (view.monomials.cuts, view.classes, view.monomials.refits) == ((), (), None)
 
 
 def test_numbers_are_those_of_the_model() -> None:
@@ -112,24 +112,24 @@ def test_numbers_are_those_of_the_model() -> None:
     model, names = finder(planted(2000))
     learner, pointer = model.learner, SnapshotPointer(5, 1, 2, "f" * 32)
     view = view_model(model, names, top=7, snapshot=pointer)
-    assert (view.state.at, view.learning.examples, view.state.snapshot) == (2000, 2000, pointer)
-    assert (view.state.epoch, view.state.ended_epoch, view.state.digest) == (
+    assert (view.at, view.examples, view.snapshot) == (2000, 2000, pointer)
+    assert (view.epoch, view.ended_epoch, view.digest) == (
         model.clock.epoch,
         model.ended.epoch,
         model.ended.digest,
     )
-    assert view.learning.fill.occupied == learner.occupied == sum(each.monomials for each in view.monomials.degrees)
+    assert view.fill.occupied == learner.occupied == sum(each.monomials for each in view.monomials.degrees)
     assert [each.parents for each in view.monomials.degrees] == learner.census().parents[1:].tolist() + [0] * (
         len(view.monomials.degrees) + 1 - len(learner.census().parents)
     )
-    assert view.learning.losses["start"].loss == learner.progress.report("whole").loss
-    assert view.learning.quality["start"]["linear"] == learner.progress.quality("whole")["linear"]
-    assert list(view.learning.mixture.weights.values()) == learner.mixture_weights().tolist()
-    assert sum(view.learning.mixture.shares.values()) == pytest.approx(1.0)
+    assert view.losses["start"].loss == learner.progress.report("whole").loss
+    assert view.quality["start"]["linear"] == learner.progress.quality("whole")["linear"]
+    assert list(view.mixture.weights.values()) == learner.mixture_weights().tolist()
+    assert sum(view.mixture.shares.values()) == pytest.approx(1.0)
     slots = learner.slots()[:-1]
     salience = np.abs(slots["weight"]) * slots["scale"]
     np.testing.assert_allclose([each.salience for each in view.monomials.top], np.sort(salience)[::-1][:7], rtol=1e-6)
-    assert view.learning.constant == float(learner.slots()["weight"][-1])
+    assert view.constant == float(learner.slots()["weight"][-1])
     assert len(view.monomials.top) == len(view.monomials.products) == 7
     assert all(each.degree > 1 and each.linear_weight == 0.0 for each in view.monomials.products)
     for each in view.monomials.top:
@@ -168,7 +168,7 @@ def test_a_restored_model_shows_what_it_showed(settings: ModelSettings) -> None:
     decoder = SnapshotDecoder(restored, pointer(snapshot))
     for message in snapshot.messages:
         decoder.add(message)
-    shown, found = (view_model(each, Names(), 5).learning for each in (model, restored))
+    shown, found = (view_model(each, Names(), 5)._replace(seconds=0) for each in (model, restored))
     assert plain(found) == plain(shown)
     assert shown.quality["start"]["published"].auc >= 0.0
     assert shown.quality["last_epoch"]["linear"].auc >= 0.0
@@ -209,8 +209,8 @@ def test_an_empty_model_has_a_view() -> None:
         (),
         (),
     )
-    assert view.state.epoch == -1
-    assert math.isnan(view.learning.losses["recent"].loss)
+    assert view.epoch == -1
+    assert math.isnan(view.losses["recent"].loss)
     told = json.loads(json.dumps(view.facts(5), allow_nan=False))
     assert told["losses"]["recent"]["loss"] is None
     assert told["quality"]["recent"]["linear"]["auc"] is None

@@ -26,7 +26,7 @@ class _ParameterError(Exception):
 
 def page_routes(status: Status) -> dict[str, Route]:
     """Return the page's paths, each with its route."""
-    kept = _Kept(status.now)
+    kept = _ReplyCache(status.now)
 
     def tell_status(request: Request) -> Reply:
         try:
@@ -54,7 +54,7 @@ def page_routes(status: Status) -> dict[str, Route]:
     }
 
 
-class _Kept:
+class _ReplyCache:
     """Keeps replies for a moment, for further clients that ask the same; only one thread may use it."""
 
     def __init__(self, now: Callable[[], float]) -> None:

@@ -82,7 +82,7 @@ class Status:
     def model(self, partition: int, top: int) -> dict[str, Any]:
         """Return the reply to /model: the view of a partition's model; NotShownError if there is none at present."""
         known = self._known_view(partition)
-        if known.nameless and self._finder.look(Wanted(partition, known.view.state.at, known.nameless)):
+        if known.nameless and self._finder.look(Wanted(partition, known.view.at, known.nameless)):
             with self._lock:
                 if self._views.get(partition) is known:
                     del self._views[partition]

@@ -50,17 +50,16 @@ class RateLimiter:
         self._clock = clock
         self._due: float | None = None
 
-    def due(self) -> float | None:
-        """Return the clock's reading at which the next example is due, None for now; call it once for each example."""
-        if self._period is None:
-            return None
-        now = self._clock()
-        self._due = now if self._due is None else max(self._due + self._period, now - 1)
-        return self._due
+    def next(self) -> None:
+        """Turn to the next example."""
+        if self._period is not None:
+            now = self._clock()
+            self._due = now if self._due is None else max(self._due + self._period, now - 1)
 
-    def remaining(self, due: float) -> float:
-        """Return the seconds that are left until `due`."""
-        return due - self._clock()
+    @property
+    def wait_s(self) -> float:
+        """Return the seconds that are left until this example is due; 0 or less if it is."""
+        return 0.0 if self._due is None else self._due - self._clock()
 
 
 @dataclass
@@ -178,10 +177,9 @@ class TopicWriter:
         return self.totals
 
     def _wait(self, limiter: RateLimiter, stop: Callable[[], bool]) -> None:
-        due = limiter.due()
-        if due is not None:
-            while (left := limiter.remaining(due)) > 0 and not stop() and self._failure is None:
-                self._serve(min(left, _SLICE_S))
+        limiter.next()
+        while (left := limiter.wait_s) > 0 and not stop() and self._failure is None:
+            self._serve(min(left, _SLICE_S))
 
     def _send(self, example: Example) -> None:
         number = self.totals.sent
@@ -263,11 +261,7 @@ def time_text(time_ms: int) -> str:
 
 
 def _partitions(cluster: Cluster, topic: str, wanted: int | None) -> int:
-    if topic not in cluster.topics:
-        raise ConfigurationError(
-            f"topic {topic}: expected it on {cluster.bootstrap}, found no such topic; `stream-apple topics` creates it"
-        )
-    found = cluster.topics[topic]
+    found = cluster.partition_count(topic)
     if wanted is not None and wanted > found:
         raise ConfigurationError(f"topic {topic}: expected at least {wanted} partitions, found {found}")
     return found if wanted is None else wanted

@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -19,9 +19,9 @@ from stream_apple.adapters.kafka.errors import (
     refused_configuration,
     translated,
 )
-from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
+from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, DEADLINE_S, RetryPolicy
 from stream_apple.config import Config
-from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.log.ports import Committed, LogRange, Record
 
 UNKNOWN_S = 10.0
@@ -29,8 +29,16 @@ UNKNOWN_S = 10.0
 PATIENCE_S = 60.0
 """The longest wait without a record before the end of what is committed."""
 _FETCH, _FETCH_S = 1_000, 0.2  # so long Ctrl-C may have to wait
+_TAILS = (1_000, 10_000, 100_000)
+"""How many offsets at the ends of partitions are read; the next number is taken if they don't show enough."""
 _POOLED_WAIT_MS = 20
 """How long a broker may delay the answer to a last fetch of a reader: the next reader of the client waits for it."""
+
+
+def open_consumer(properties: dict[str, Any], logger: logging.Logger | None = None) -> Consumer:
+    """Return a new client; ConfigurationError if librdkafka refuses a property."""
+    with refused_configuration():
+        return Consumer(properties, logger=logger or logging.getLogger("librdkafka"))
 
 
 class ReaderPool:
@@ -87,8 +95,8 @@ class PartitionReader:
         self._heard = False
         self._place = f"{topic}-{partition}"
         self._give_back = give_back
+        self._consumer = client or open_consumer(properties)
         with refused_configuration():
-            self._consumer = client or Consumer(properties, logger=logging.getLogger("librdkafka"))
             self._consumer.assign([self._partition])
 
     @property
@@ -142,11 +150,7 @@ class CommittedReader:
         self._retry = retry or RetryPolicy()
         self._starts: dict[tuple[str, int], int] = {}
         self._properties = reader_properties(properties, group)
-        self._consumer = self._client()
-
-    def _client(self) -> Consumer:
-        with refused_configuration():
-            return Consumer(self._properties, logger=logging.getLogger("librdkafka"))
+        self._consumer = open_consumer(self._properties)
 
     def committed_range(self, topic: str, partition: int) -> LogRange:
         """Return the offsets in the log, up to the first that is not decided yet."""
@@ -156,7 +160,7 @@ class CommittedReader:
         """Read exactly these topics and partitions, from these offsets on."""
         # A new client is made, as one reports positions of its first assignment for a while after the second.
         self._consumer.close()
-        self._consumer, self._starts = self._client(), dict(starts)
+        self._consumer, self._starts = open_consumer(self._properties), dict(starts)
         with translated("choosing what to read"):
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
 
@@ -203,6 +207,27 @@ class CommittedReader:
                     f"expected all that is committed in {', '.join(sorted({topic for topic, _ in ends}))}, found "
                     f"nothing for {PATIENCE_S:g} s: is the broker gone?"
                 )
+
+    def tails(self, places: Collection[tuple[str, int]]) -> Iterator[Iterator[tuple[str, Record]]]:
+        """Yield the records at the ends of these partitions, with their topics; then those of longer ends, up to all.
+
+        The caller stops when it has seen enough, or takes partitions out of `places` of which it needs no more.
+        BrokerError as of `read_to`.
+        """
+        for length in _TAILS:
+            logs = {place: log for place in places if (log := self.committed_range(*place)).low < log.high}
+            if not logs:
+                return
+            self.begin({place: max(log.low, log.high - length) for place, log in logs.items()})
+            yield self._each({place: log.high for place, log in logs.items()})
+            if all(log.high - log.low <= length for log in logs.values()):
+                return
+
+    def _each(self, ends: Mapping[tuple[str, int], int]) -> Iterator[tuple[str, Record]]:
+        # If retention has deleted what was to be read, the next, longer look begins anew.
+        with suppress(GapError):
+            for found in self.read_to(ends):
+                yield from found
 
     def close(self) -> None:
         """Close the connections to the brokers."""
@@ -284,8 +309,7 @@ class GroupView:
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the offsets that are committed, or were a moment ago."""
         if self._consumer is None:
-            with refused_configuration():
-                self._consumer = Consumer(self._unwaiting, logger=logging.getLogger("librdkafka"))
+            self._consumer = open_consumer(self._unwaiting)
         return committed_offsets(self._consumer, self._retry, self._topic, partitions)
 
     def reader(self, topic: str, partition: int, offset: int) -> PartitionReader:
@@ -296,6 +320,14 @@ class GroupView:
         """Close the connections to the brokers."""
         if self._consumer is not None:
             self._consumer.close()
+
+
+def committed_now(
+    properties: Properties, group: str, topic: str, partitions: Sequence[int], deadline_s: float = DEADLINE_S
+) -> Mapping[int, Committed | None]:
+    """Return what `GroupView.committed` does, by a client that is closed again."""
+    with closing(GroupView(reader_properties(properties, group), topic, RetryPolicy(deadline_s))) as view:
+        return view.committed(partitions)
 
 
 class KafkaLogs:
@@ -319,9 +351,7 @@ class KafkaLogs:
         self._retry = retry or RetryPolicy()
         self._properties = reader_properties(config.kafka, config.worker.group, ahead_kib)
         # Ends of logs include undecided records, so that every offset committed before the question lies below them.
-        undecided = {**self._properties, "isolation.level": "read_uncommitted"}
-        with refused_configuration():
-            self._consumer = Consumer(undecided, logger=SILENT)
+        self._consumer = open_consumer({**self._properties, "isolation.level": "read_uncommitted"}, SILENT)
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic had when first asked; ConfigurationError if it did not exist."""
@@ -354,12 +384,8 @@ class KafkaLogs:
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets; wait for transactions that are still deciding them."""
-        with refused_configuration():
-            consumer = Consumer(self._properties, logger=SILENT)
-        try:
+        with closing(open_consumer(self._properties, SILENT)) as consumer:
             return committed_offsets(consumer, self._retry, self._examples, partitions)
-        finally:
-            consumer.close()
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Return the offsets in the log, up to its very end."""

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -64,31 +65,38 @@ class RetryPolicy:
         self._stop_by = min(self._stop_by, self._now() + SHORTENED_DEADLINE_S)
 
     @property
-    def is_over(self) -> bool:
-        """Whether the deadline was shortened and has passed since. Whoever waits for Kafka asks this all the time."""
-        return self._is_past(float("inf"))
-
-    def _is_past(self, deadline: float) -> bool:
-        if self.waiting_s >= SLOW_S and not self._slow_told:
-            self._slow_told = True
-            self._slow(self._doing)
-        return self._now() >= min(deadline, self._stop_by)
-
-    @property
     def waiting_s(self) -> float:
         """Return for how many seconds the present call, with its repetitions, has waited; 0 if there is none."""
         since = self._waiting_since
         return 0.0 if since is None else self._now() - since
 
     @contextmanager
-    def waiting(self, doing: str) -> Iterator[None]:
-        """Inside this context, `waiting_s` counts, which other threads may read."""
+    def waiting(self, doing: str, limit_s: float | None = None) -> Iterator[Callable[[], bool]]:
+        """Inside this context, `waiting_s` counts, which other threads may read.
+
+        It yields a function for the loop that waits to call in each turn: whether the deadline has passed.
+
+        limit_s  until the deadline; None: the policy's
+        """
         self._waiting_since, self._doing = self._now(), doing
         try:
-            yield
+            yield partial(self._is_late, self._now() + (self.deadline_s if limit_s is None else limit_s))
             self._slow_told = False
         finally:
             self._waiting_since = None
+
+    def _is_late(self, deadline: float) -> bool:
+        """Return whether the deadline, or the shortened one, has passed; tell of a call that has waited for SLOW_S."""
+        if self.waiting_s >= SLOW_S and not self._slow_told:
+            self._slow_told = True
+            self._slow(self._doing)
+        return self._now() >= min(deadline, self._stop_by)
+
+    def given_up(self, what: str, reason: str) -> BrokerError:
+        """Return the error of a call that has not succeeded before the deadline, or before the shortened one."""
+        if self._now() >= self._stop_by:
+            return BrokerError(f"{what}: asked to stop while waiting for Kafka: {reason}")
+        return BrokerError(f"{what}: no success within {self.deadline_s:g} s: {reason}")
 
     def attempts(self) -> Iterator[Callable[[], bool]]:
         """Yield once for each attempt that may be made, until the deadline; at least once.
@@ -100,11 +108,7 @@ class RetryPolicy:
         Each item is a function that returns whether the deadline has passed, for attempts that can be cut short.
         """
         deadline = self._now() + self.deadline_s
-
-        def is_late() -> bool:
-            return self._is_past(deadline)
-
-        interval = FIRST_INTERVAL_S
+        is_late, interval = partial(self._is_late, deadline), FIRST_INTERVAL_S
         while True:
             begun = self._now()
             yield is_late
@@ -148,9 +152,7 @@ class RetryPolicy:
                     reason, cause = error.str(), failure
                 except AbandonedError as failure:
                     reason, cause = "the call is still blocked", failure
-            if self.is_over:
-                raise BrokerError(f"{what}: asked to stop while waiting for Kafka: {reason}") from cause
-            raise BrokerError(f"{what}: no success within {self.deadline_s:g} s: {reason}") from cause
+            raise self.given_up(what, reason) from cause
 
     def retry_while(self, is_passing: Callable[[KafkaError], bool], call: Callable[[], _T]) -> _T:
         """Return the result of `call`, repeated while `is_passing` is true of its error; else raise KafkaException."""

@@ -15,7 +15,7 @@ from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
 from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.config import JoinSettings, TopicSettings
+from stream_apple.config import Config, JoinSettings, TopicSettings
 from stream_apple.core.codec.message_size import USUAL_RECORD_BYTES, largest_dead_letter, largest_prediction
 from stream_apple.errors import BrokerError, ConfigurationError
 
@@ -80,6 +80,9 @@ class Difference(NamedTuple):
     expected: str
     found: str
 
+    def __str__(self) -> str:
+        return f"{self.property}: expected {self.expected}, found {self.found}"
+
     def value(self) -> str:
         """Return the value to set so that the property is as expected; of a bound, the bound itself."""
         return self.expected.rpartition(" ")[2]
@@ -100,105 +103,146 @@ class TopicReport(NamedTuple):
     differences: list[Difference]
 
 
-def requirements(
-    topics: TopicSettings,
-    examples: Mapping[str, str],
-    max_record_bytes: int = USUAL_RECORD_BYTES,
-    *,
-    merging: bool = False,
-    joining: JoinSettings | None = None,
-) -> dict[str, list[Requirement]]:
-    """Return topic name -> its requirements; `examples` are the settings that the examples topic has, or will get."""
-    kept = int(examples.get("retention.ms", FOREVER))
-    merges = [
-        # Adoption records have a key for each partition: compaction would keep only the newest of each.
-        Requirement("cleanup.policy", "exactly", "delete"),
-        # Examples can be learned again only with the merged models that were adopted among them.
-        Requirement("retention.ms", "no less than", kept),
-        # A merged model that partitions still wait for must not be deleted because others write much.
-        Requirement("retention.bytes", "exactly", FOREVER),
-        *_room(SNAPSHOT_MESSAGE_BYTES),
-    ]
-    # Predictions and dead letters have their example's timestamp: the broker must neither replace nor refuse it,
-    # however late the worker is. If it refused it once, it would refuse it after every restart.
-    outputs = [
-        # Compaction would remove the earlier of two answers with one key, and refuses messages without a key.
-        Requirement("cleanup.policy", "exactly", "delete"),
-        Requirement("message.timestamp.type", "exactly", "CreateTime"),
-        Requirement(BEFORE, "at least", UNLIMITED),
-        Requirement(AFTER, "at least", int(examples.get(AFTER, UNLIMITED))),
-    ]
-    return {
-        # Compaction would remove examples in the middle of the log, and a replay would learn another model.
-        topics.examples: [
-            Requirement("cleanup.policy", "exactly", "delete"),
-            *_of_joined_examples(joining, max_record_bytes),
-        ],
-        topics.predictions: [*outputs, *_room(largest_prediction(max_record_bytes))],
-        topics.dead_letters: [*outputs, *_room(largest_dead_letter(max_record_bytes))],
-        # min.compaction.lag.ms is not needed, as compaction never removes a snapshot that is being restored. A restore
-        # reads the snapshot that the committed offset points to, once the transactions that could still change that
-        # have ended; only the partition's owner writes a newer one, and the owner is who restores. Compaction ignores
-        # messages of aborted transactions. A reader outside the group may find a snapshot gone, and a newer one there.
-        topics.models: [
-            # Deletion by age would remove the only snapshot of a partition that is quiet for a week.
-            Requirement("cleanup.policy", "exactly", "compact"),
-            *_room(SNAPSHOT_MESSAGE_BYTES),
-            # By default compaction waits for a full segment, and superseded snapshots would accumulate.
-            Requirement("max.compaction.lag.ms", "at most", COMPACTION_LAG_MS),
-        ],
-        **({topics.merges: merges} if merging else {}),
-        **({} if joining is None else _of_joiners(joining, outputs, max_record_bytes)),
-    }
+class NeededTopics(NamedTuple):
+    """Says which topics a configuration needs, and what of each.
+
+    max_record_bytes  of the examples; it decides how large outputs may be
+    merging           whether the merges topic is needed
+    joining           the settings of joining; None: its topics are not needed
+    """
+
+    topics: TopicSettings
+    max_record_bytes: int = USUAL_RECORD_BYTES
+    merging: bool = False
+    joining: JoinSettings | None = None
+
+    @classmethod
+    def of(cls, config: Config) -> "NeededTopics":
+        """Return what workers need, and joiners, if the configuration has a section for them."""
+        joining = config.join if config.joining else None
+        return cls(config.topics, config.limits.max_record_bytes, config.merging, joining)
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all topics, the examples first."""
+        return self.topics.names(merging=self.merging) + ([] if self.joining is None else self.joining.topics)
+
+    @property
+    def input(self) -> str:
+        """Return the topic that is only read: the examples, or with `joining` the impressions."""
+        return self.topics.examples if self.joining is None else self.joining.impressions
+
+    @property
+    def folding(self) -> frozenset[str]:
+        """Return the topics of dead letters, which may have any number of partitions."""
+        return frozenset({self.topics.dead_letters} | ({self.joining.dead_letters} if self.joining else set()))
+
+    def partitions_of(self, name: str, examples: int) -> int:
+        """Return how many partitions a topic must have, given those of the examples topic; one orders all merges."""
+        return 1 if name == self.topics.merges else examples
+
+    def requirements(self, examples: Mapping[str, str]) -> dict[str, list[Requirement]]:
+        """Return topic name -> its requirements; `examples` are the settings that the examples topic has, or gets."""
+        topics, joining = self.topics, self.joining
+        answers, letters = largest_prediction(self.max_record_bytes), largest_dead_letter(self.max_record_bytes)
+        # Predictions and dead letters have their example's timestamp: the broker must neither replace nor refuse it,
+        # however late the worker is. If it refused it once, it would refuse it after every restart.
+        outputs = [
+            # Compaction would remove the earlier of two answers with one key, and refuses messages without a key.
+            _DELETES,
+            *_as_sent(int(examples.get(AFTER, UNLIMITED))),
+        ]
+        found = {
+            # Compaction would remove examples in the middle of the log, and a replay would learn another model.
+            topics.examples: [_DELETES],
+            topics.predictions: [*outputs, *_room(answers)],
+            topics.dead_letters: [*outputs, *_room(letters)],
+            # min.compaction.lag.ms is not needed, as compaction never removes a snapshot that is being restored. A
+            # restore reads the snapshot that the committed offset points to, once the transactions that could still
+            # change that have ended; only the partition's owner writes a newer one, and the owner is who restores.
+            # Compaction ignores messages of aborted transactions. A reader outside the group may find a snapshot gone,
+            # and a newer one there.
+            topics.models: [
+                # Deletion by age would remove the only snapshot of a partition that is quiet for a week.
+                Requirement("cleanup.policy", "exactly", "compact"),
+                *_room(SNAPSHOT_MESSAGE_BYTES),
+                # By default compaction waits for a full segment, and superseded snapshots would accumulate.
+                Requirement("max.compaction.lag.ms", "at most", COMPACTION_LAG_MS),
+            ],
+        }
+        if self.merging:
+            found[topics.merges] = [
+                # Adoption records have a key for each partition: compaction would keep only the newest of each.
+                _DELETES,
+                # Examples can be learned again only with the merged models that were adopted among them.
+                Requirement("retention.ms", "no less than", int(examples.get("retention.ms", FOREVER))),
+                # A merged model that partitions still wait for must not be deleted because others write much.
+                Requirement("retention.bytes", "exactly", FOREVER),
+                *_room(SNAPSHOT_MESSAGE_BYTES),
+            ]
+        if joining is not None:
+            stays = Requirement("retention.ms", "no less than", _joined_ms(joining))
+            # Joined examples have their impressions' times, but come later. A joiner refuses impressions that are
+            # further ahead (`stream/joining/rule.py`).
+            found[topics.examples] += [stays, *_as_sent(AHEAD_MS), *_room(answers)]
+            found[joining.impressions] = found[joining.outcomes] = [_DELETES, stays]
+            found[joining.dead_letters] = [*outputs, *_room(letters)]
+        return found
+
+    def creation(self, retention_ms: int) -> dict[str, dict[str, str]]:
+        """Return topic name -> the settings that a new topic gets besides its requirements.
+
+        retention_ms  how long a record is kept, by its own timestamp, or FOREVER
+        """
+        found = {name: dict[str, str]() for name in self.names} | self.kept_for(retention_ms)
+        # The size is set, as a larger default of the broker, set later, would allow records too large for dead letters.
+        found[self.topics.examples] |= {"cleanup.policy": "delete", "max.message.bytes": str(KAFKA_MESSAGE_BYTES)}
+        return found
+
+    def kept_for(self, retention_ms: int) -> dict[str, dict[str, str]]:
+        """Return topic name -> the settings that keep a record for so long by its own timestamp, or FOREVER.
+
+        With `joining`, it is at least so long as joining takes.
+        """
+        topics, joining = self.topics, self.joining
+        if joining is not None and retention_ms != FOREVER:
+            retention_ms = max(retention_ms, _joined_ms(joining))
+        # Kafka deletes by the records' own timestamps: old records would be deleted as they are written, learned or
+        # not. A topic that refuses records older than half of the retention makes that an error which the producer
+        # sees, and leaves its readers, such as a worker that was down, at least the other half.
+        kept = {"retention.ms": str(retention_ms)}
+        oldest = UNLIMITED if retention_ms == FOREVER else retention_ms // 2
+        # Kafka refuses timestamps an hour ahead of its clock, before `epochs.max_ahead` can judge them. Without any
+        # limit, one record of a broken clock would keep its segment, and all after it, from being deleted for years.
+        newest = UNLIMITED if retention_ms == FOREVER else AHEAD_MS
+        as_sent = {BEFORE: str(oldest), AFTER: str(newest), **kept}
+        # With a shorter retention, outputs of late examples would be deleted as they arrive.
+        found = {topics.examples: as_sent, topics.predictions: kept, topics.dead_letters: kept}
+        if joining is not None:
+            found[topics.examples] = {**as_sent, BEFORE: str(UNLIMITED)}
+            found |= {joining.impressions: as_sent, joining.outcomes: as_sent, joining.dead_letters: kept}
+        return found
+
+    def missing_permissions(self, name: str, allowed: frozenset[str]) -> list[str]:
+        """Return a line if a worker, or a joiner, lacks a permission on one of its topics; else nothing."""
+        needed = {"READ", "WRITE"}
+        if name == self.input:
+            needed = {"READ"}
+        elif self.joining is not None and name == self.joining.dead_letters:
+            needed = {"WRITE"}
+        return [] if needed <= allowed else [refused(needed, allowed)]
 
 
-def _of_joined_examples(joining: JoinSettings | None, max_record_bytes: int) -> list[Requirement]:
-    """Return what the examples topic needs for joined examples, which have their impressions' times, but come later."""
-    if joining is None:
-        return []
+_DELETES = Requirement("cleanup.policy", "exactly", "delete")
+
+
+def _as_sent(ahead_ms: int) -> list[Requirement]:
+    """Return what a topic needs that takes records of any age, and those of times up to so far ahead."""
     return [
-        _stays(joining),
         Requirement("message.timestamp.type", "exactly", "CreateTime"),
         Requirement(BEFORE, "at least", UNLIMITED),
-        # A joiner refuses impressions that are further ahead (`stream/joining/rule.py`).
-        Requirement(AFTER, "at least", AHEAD_MS),
-        *_room(largest_prediction(max_record_bytes)),
+        Requirement(AFTER, "at least", ahead_ms),
     ]
-
-
-def _joined_ms(joining: JoinSettings) -> int:
-    """Return how long a record must stay: its wait goes by first, and then a joiner or a worker may be down for a day.
-
-    That of an example is over when it comes: a topic that deletes sooner would delete it at once.
-    """
-    return joining.wait + joining.tolerance + DAY_MS
-
-
-def _stays(joining: JoinSettings) -> Requirement:
-    return Requirement("retention.ms", "no less than", _joined_ms(joining))
-
-
-def _of_joiners(
-    joining: JoinSettings, outputs: list[Requirement], max_record_bytes: int
-) -> dict[str, list[Requirement]]:
-    logs = [Requirement("cleanup.policy", "exactly", "delete"), _stays(joining)]
-    return {
-        joining.impressions: logs,
-        joining.outcomes: logs,
-        joining.dead_letters: [*outputs, *_room(largest_dead_letter(max_record_bytes))],
-    }
-
-
-def partitions_of(
-    topics: TopicSettings, name: str, examples: int, there: int | None = None, joining: JoinSettings | None = None
-) -> int:
-    """Return how many partitions a topic must have, given those of the examples topic; one orders all merges.
-
-    there  those that it has, if as many will do for dead letters, which fold into any number
-    """
-    if there is not None and name in {topics.dead_letters, None if joining is None else joining.dead_letters}:
-        return there
-    return 1 if name == topics.merges else examples
 
 
 def _room(largest: int) -> list[Requirement]:
@@ -209,65 +253,12 @@ def _room(largest: int) -> list[Requirement]:
     ]
 
 
-def creation(
-    topics: TopicSettings, retention_ms: int, joining: JoinSettings | None = None
-) -> dict[str, dict[str, str]]:
-    """Return topic name -> the settings that a new topic gets besides its requirements.
+def _joined_ms(joining: JoinSettings) -> int:
+    """Return how long a record must stay: its wait goes by first, and then a joiner or a worker may be down for a day.
 
-    retention_ms  how long a record is kept, by its own timestamp, or FOREVER
+    That of an example is over when it comes: a topic that deletes sooner would delete it at once.
     """
-    kept = kept_for(topics, retention_ms, joining)
-    joined = {} if joining is None else {name: kept[name] for name in joining.topics}
-    return {
-        # The size is set, as a larger default of the broker, set later, would allow records too large for dead letters.
-        topics.examples: {
-            "cleanup.policy": "delete",
-            "max.message.bytes": str(KAFKA_MESSAGE_BYTES),
-            **kept[topics.examples],
-        },
-        topics.predictions: kept[topics.predictions],
-        topics.dead_letters: kept[topics.dead_letters],
-        topics.models: {},
-        topics.merges: {},
-        **joined,
-    }
-
-
-def kept_for(
-    topics: TopicSettings, retention_ms: int, joining: JoinSettings | None = None
-) -> dict[str, dict[str, str]]:
-    """Return topic name -> the settings that keep a record for so long by its own timestamp, or FOREVER.
-
-    With `joining`, it is at least so long as joining takes.
-    """
-    if joining is not None and retention_ms != FOREVER:
-        retention_ms = max(retention_ms, _joined_ms(joining))
-    # Kafka deletes by the records' own timestamps: old records would be deleted as they are written, learned or not. A
-    # topic that refuses records older than half of the retention makes that an error which the producer sees, and
-    # leaves its readers, such as a worker that was down, at least the other half.
-    kept = {"retention.ms": str(retention_ms)}
-    oldest = UNLIMITED if retention_ms == FOREVER else retention_ms // 2
-    # Kafka refuses timestamps an hour ahead of its clock, before `epochs.max_ahead` can judge them. Without any limit,
-    # one record of a broken clock would keep its segment, and all after it, from being deleted for years.
-    newest = UNLIMITED if retention_ms == FOREVER else AHEAD_MS
-    as_sent = {BEFORE: str(oldest), AFTER: str(newest), **kept}
-    joined = (
-        {}
-        if joining is None
-        else {
-            topics.examples: {**as_sent, BEFORE: str(UNLIMITED)},
-            joining.impressions: as_sent,
-            joining.outcomes: as_sent,
-            joining.dead_letters: kept,
-        }
-    )
-    return {
-        topics.examples: as_sent,
-        # With a shorter retention, outputs of late examples would be deleted as they arrive.
-        topics.predictions: kept,
-        topics.dead_letters: kept,
-        **joined,
-    }
+    return joining.wait + joining.tolerance + DAY_MS
 
 
 def written(needed: list[Requirement]) -> dict[str, str]:
@@ -318,29 +309,25 @@ def unavailable(topic: Existing, *, written: bool) -> list[str]:
     return lines
 
 
-def missing_permissions(
-    topics: TopicSettings, name: str, allowed: frozenset[str], joining: JoinSettings | None = None
-) -> list[str]:
-    """Return a line if a worker, or a joiner, lacks a permission on one of its topics; else nothing."""
-    needed = {"READ", "WRITE"}
-    if (joining is None and name == topics.examples) or (joining is not None and name == joining.impressions):
-        needed = {"READ"}
-    elif joining is not None and name == joining.dead_letters:
-        needed = {"WRITE"}
-    return [] if needed <= allowed else [refused(needed, allowed)]
-
-
 def refused(needed: set[str], allowed: frozenset[str]) -> str:
     """Return a text that says which operations were expected to be allowed, and which are."""
     return f"permissions: expected {', '.join(sorted(needed))}, found {', '.join(sorted(allowed)) or 'none'}"
 
 
 def compare(
-    name: str, found: Existing, needed: list[Requirement], partitions: int, replication_factor: int = BROKER_DEFAULT
+    name: str,
+    found: Existing,
+    needed: list[Requirement],
+    partitions: int | None,
+    replication_factor: int = BROKER_DEFAULT,
 ) -> list[Difference]:
-    """Return each property of an existing topic that is not as needed; replication only if a factor is given."""
+    """Return each property of an existing topic that is not as needed.
+
+    partitions          None: any number will do
+    replication_factor  is compared only if it is given
+    """
     differences = []
-    if found.partitions != partitions:
+    if partitions not in {None, found.partitions}:
         differences.append(Difference(name, "partitions", str(partitions), str(found.partitions)))
     if replication_factor not in {BROKER_DEFAULT, found.replicas}:
         differences.append(Difference(name, "replication factor", str(replication_factor), str(found.replicas)))
@@ -355,62 +342,64 @@ def compare(
 
 def ensure(
     cluster: Cluster,
-    topics: TopicSettings,
+    needs: NeededTopics,
     partitions: int | None = None,
     replication_factor: int = BROKER_DEFAULT,
     retention_ms: int | None = None,
-    max_record_bytes: int = USUAL_RECORD_BYTES,
     *,
-    merging: bool = False,
-    joining: JoinSettings | None = None,
     dry_run: bool = False,
 ) -> list[TopicReport]:
     """Compare existing topics with the requirements and create missing ones, but none while an existing one differs.
 
-    partitions        None: as many as the examples topic has; if that is missing, as many as the impressions, else 1;
-                      and of dead letters as many as there are
-    retention_ms      how long a record is kept, by its own timestamp, or FOREVER; None: RETENTION_MS in new topics, and
-                      unchanged in existing ones
-    max_record_bytes  of the examples; it decides how large outputs may be
-    merging           whether the merges topic is needed
-    joining           the settings of joining; None: its topics are not needed
-    dry_run           the broker checks the creation and does not carry it out
+    partitions    None: as many as the examples topic has; if that is missing, as many as the impressions, else 1; and
+                  of dead letters as many as there are
+    retention_ms  how long a record is kept, by its own timestamp, or FOREVER; None: RETENTION_MS in new topics, and
+                  unchanged in existing ones
+    dry_run       the broker checks the creation and does not carry it out
     """
-    names = topics.names(merging=merging) + ([] if joining is None else joining.topics)
-    found = existing(cluster, names)
-    created = creation(topics, RETENTION_MS if retention_ms is None else retention_ms, joining)
-    asked = {} if retention_ms is None else kept_for(topics, retention_ms, joining)
-    examples = found[topics.examples].settings if topics.examples in found else created[topics.examples]
-    examples = {**examples, **asked.get(topics.examples, {})}
-    asked_partitions = partitions
+    found = existing(cluster, needs.names)
+    created = needs.creation(RETENTION_MS if retention_ms is None else retention_ms)
+    asked = {} if retention_ms is None else needs.kept_for(retention_ms)
+    examples = needs.topics.examples
+    settings = found[examples].settings if examples in found else created[examples]
+    needed = needs.requirements({**settings, **asked.get(examples, {})})
+    folding = needs.folding if partitions is None else frozenset[str]()
     if partitions is None:
-        counted = [topics.examples] if joining is None else [topics.examples, joining.impressions]
-        partitions = next((found[name].partitions for name in counted if name in found), 1)
+        partitions = next((found[name].partitions for name in (examples, needs.input) if name in found), 1)
     reports = []
     missing: dict[str, NewTopic] = {}
-    for name, needed in requirements(topics, examples, max_record_bytes, merging=merging, joining=joining).items():
-        there = found[name].partitions if name in found and asked_partitions is None else None
-        count = partitions_of(topics, name, partitions, there, joining)
+    for name in needs.names:
+        count = needs.partitions_of(name, partitions)
         if name in found:
-            wanted = asked.get(name, {})
-            exact = [Requirement(setting, "exactly", value) for setting, value in wanted.items()]
-            rest = [requirement for requirement in needed if requirement.setting not in wanted]
-            differences = compare(name, found[name], [*exact, *rest], count, replication_factor)
-            report = TopicReport(name, found[name].partitions, "different" if differences else "as needed", differences)
-            reports.append(report)
+            wanted = _with_asked(needed[name], asked.get(name, {}))
+            differences = compare(name, found[name], wanted, None if name in folding else count, replication_factor)
+            reports.append(TopicReport(name, found[name].partitions, "as needed", differences))
         else:
-            missing[name] = NewTopic(name, count, replication_factor, config=written(needed) | created[name])
+            config = written(needed[name]) | created[name]
+            missing[name] = NewTopic(name, count, replication_factor, config=config)
             reports.append(TopicReport(name, count, "missing", []))
-    if not missing or any(report.differences for report in reports):
-        return reports
+    if any(report.differences for report in reports):
+        return [report._replace(verdict="different") if report.differences else report for report in reports]
+    if missing:
+        _create(cluster, list(missing.values()), dry_run=dry_run)
+    made: Literal["would be created", "created"] = "would be created" if dry_run else "created"
+    return [report._replace(verdict=made) if report.topic in missing else report for report in reports]
+
+
+def _with_asked(needed: list[Requirement], asked: Mapping[str, str]) -> list[Requirement]:
+    """Return the requirements, with exactly these values for the settings that are asked for."""
+    exact = [Requirement(setting, "exactly", value) for setting, value in asked.items()]
+    return exact + [requirement for requirement in needed if requirement.setting not in asked]
+
+
+def _create(cluster: Cluster, topics: list[NewTopic], *, dry_run: bool) -> None:
+    """Do what `Cluster.create` does; the error of brokers that are too old says so."""
     try:
-        cluster.create(list(missing.values()), dry_run=dry_run)
+        cluster.create(topics, dry_run=dry_run)
     except ConfigurationError as error:
         if f"Unknown topic config name: {BEFORE}" in str(error):
             raise ConfigurationError(f"{error}\n  {BEFORE}: {_OLD_BROKERS}") from error
         raise
-    made: Literal["would be created", "created"] = "would be created" if dry_run else "created"
-    return [row._replace(verdict=made) if row.topic in missing else row for row in reports]
 
 
 def alter(cluster: Cluster, examples: str, reports: list[TopicReport], *, dry_run: bool = False) -> list[TopicReport]:

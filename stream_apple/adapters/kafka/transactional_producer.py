@@ -7,6 +7,7 @@ An executor makes calls that may block: signal handlers run while they are waite
 `RetryPolicy.shorten_deadline` the wait ends even if the call does not.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,7 @@ from stream_apple.adapters.kafka.errors import (
 from stream_apple.adapters.kafka.executor import AbandonableExecutor, AbandonedError
 from stream_apple.adapters.kafka.herald import wait_for_connection
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
-from stream_apple.errors import BrokerError, StreamAppleError
+from stream_apple.errors import StreamAppleError
 from stream_apple.stream.log.ports import AbortableError, Committed, Header
 
 CONFIRM_S = 5.0
@@ -104,11 +105,11 @@ class TransactionalProducer:
         if fencing is not None:
             # Errors are ignored here: the call is made again, and its errors are translated then.
             with (
-                self._retry.waiting("init_transactions"),
+                self._retry.waiting("init_transactions", math.inf) as is_late,
                 suppress(KafkaException, AbandonedError),
                 as_kafka_exception(),
             ):
-                self._executor.wait(fencing, lambda: self._retry.is_over)
+                self._executor.wait(fencing, is_late)
                 return True
         return False
 
@@ -170,12 +171,11 @@ class TransactionalProducer:
         if self._confirming is None:
             return
         what = "confirming the transactional id"
-        deadline = time.monotonic() + self._retry.deadline_s
         try:
-            with self._retry.waiting(what), translated(what):
-                self._executor.wait(self._confirming, lambda: self._retry.is_over or time.monotonic() >= deadline)
+            with self._retry.waiting(what) as is_late, translated(what):
+                self._executor.wait(self._confirming, is_late)
         except AbandonedError:
-            raise BrokerError(f"{what}: no success within {self._retry.deadline_s:g} s, or asked to stop") from None
+            raise self._retry.given_up(what, "the call is still blocked") from None
         self._confirming = None
         self._confirmed_at = time.monotonic()
 
@@ -203,8 +203,7 @@ class TransactionalProducer:
             try:
                 self._produce(*message)
             except BufferError:
-                with self._retry.waiting(f"sending to {topic}-{partition}"):
-                    self._send_when_there_is_room(message)
+                self._send_when_there_is_room(message)
         except KafkaException as failure:
             raise self._refusal(failure.args[0], value, f"{topic}-{partition}") from failure
 
@@ -256,19 +255,15 @@ class TransactionalProducer:
         return call_error(error, f"sending {len(value or b'')} bytes to {place}")
 
     def _send_when_there_is_room(self, message: tuple[Any, ...]) -> None:
-        place = f"{message[0]}-{message[3]}"
-        deadline = time.monotonic() + self._retry.deadline_s
-        while time.monotonic() < deadline:
-            if self._retry.is_over:
-                raise BrokerError(f"{place}: asked to stop while waiting for room in the queue")
-            with as_kafka_exception():
-                self._producer.poll(_ROOM_POLL_S)
-            try:
-                self._produce(*message)
-            except BufferError:
-                continue
-            return
-        raise BrokerError(f"{place}: expected room in the queue within {self._retry.deadline_s:g} s, found none")
+        what = f"sending to {message[0]}-{message[3]}"
+        with self._retry.waiting(what) as is_late:
+            while not is_late():
+                with as_kafka_exception():
+                    self._producer.poll(_ROOM_POLL_S)
+                with suppress(BufferError):
+                    self._produce(*message)
+                    return
+            raise self._retry.given_up(what, "the queue has no room")
 
     def _delivery_report(
         self, on_written: Callable[[int], None], place: str
@@ -291,23 +286,11 @@ class TransactionalProducer:
 
     def flush(self) -> None:
         """Wait until the broker has all messages; raise the error of a message with `on_written` that failed."""
-        with self._retry.waiting("flush"):
-            self._await_delivery()
+        with self._retry.waiting("flush") as is_late, translated("flush"):
+            while left := self._producer.flush(_FLUSH_SLICE_S):
+                if is_late():
+                    raise self._retry.given_up("flush", f"{left} messages are not taken")
         self._report_deliveries()
-
-    def _await_delivery(self) -> None:
-        deadline = time.monotonic() + self._retry.deadline_s
-        while left := self._flush_slice():
-            if self._retry.is_over:
-                raise BrokerError(f"flush: asked to stop while waiting for Kafka to take {left} messages")
-            if time.monotonic() >= deadline:
-                raise BrokerError(
-                    f"flush: no success within {self._retry.deadline_s:g} s: {left} messages are not taken"
-                )
-
-    def _flush_slice(self) -> int:
-        with translated("flush"):
-            return self._producer.flush(_FLUSH_SLICE_S)
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
         """Send the offsets with the group's present generation, so that a zombie's are refused; then commit."""

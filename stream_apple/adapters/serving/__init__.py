@@ -1,1 +1,1 @@
-"""The HTTP interface of `stream-apple serve`: the protocols of KServe, on a kept server."""
+"""The HTTP interface of `stream-apple serve`: it speaks the protocols of KServe, on uvicorn."""

@@ -43,7 +43,7 @@ _Answer = Callable[[list[Instance], Request], Awaitable[dict[str, Any]]]
 
 
 class RequestBounds(NamedTuple):
-    """What a request may cost: bytes of its body. `body_s`: seconds for all of it to come."""
+    """Says what a request may cost: the bytes of its body, and the seconds for all of it to come."""
 
     body: int
     body_s: float = _BODY_S

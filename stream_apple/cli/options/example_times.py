@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from stream_apple.cli.options.parameters import Decorator, duration, option_group
+from stream_apple.cli.options.parameters import Decorator, duration, option_group, parsed_by
 from stream_apple.config import config_of
 from stream_apple.config.duration import parse_duration
 from stream_apple.config.input_settings import InputSettings
@@ -56,7 +56,7 @@ def times_options(start: str, interval: str = "") -> Decorator:
             "--start-time",
             "--start",
             "start_time",
-            callback=_start,
+            callback=parsed_by(_start),
             metavar="TIME",
             help=f"Time of the first example; -14h is so long ago.  [default: {start}]",
         ),
@@ -74,9 +74,7 @@ def time_of_day_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _start(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
-    if value is None:
-        return None
+def _start(value: str) -> int:
     try:
         return time_of_day_ms() + _from_now(value)
     except ValueError:
@@ -84,7 +82,7 @@ def _start(_context: click.Context, _parameter: click.Parameter, value: str | No
     try:
         return milliseconds(value)
     except ParseError as error:
-        raise click.BadParameter(f"{error}, or as a duration before or after now, such as -14h") from None
+        raise ValueError(f"{error}, or as a duration before or after now, such as -14h") from None
 
 
 def _from_now(text: str) -> int:

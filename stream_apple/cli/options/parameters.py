@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -27,10 +27,23 @@ class WholeNumber(click.IntRange):
         return found
 
 
-DurationCallback = Callable[[click.Context, click.Parameter, str | None], int | None]
+_Found = TypeVar("_Found")
+ParsingCallback = Callable[[click.Context, click.Parameter, str | None], _Found | None]
 
 
-def duration(least: int = 1, words: Mapping[str, int] | None = None, most: int | None = None) -> DurationCallback:
+def parsed_by(parse: Callable[[str], _Found]) -> ParsingCallback[_Found]:
+    """Return a callback that parses the text of an option, if it is given; the text of a ValueError is the user's."""
+
+    def convert(_context: click.Context, _parameter: click.Parameter, text: str | None) -> _Found | None:
+        try:
+            return None if text is None else parse(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return convert
+
+
+def duration(least: int = 1, words: Mapping[str, int] | None = None, most: int | None = None) -> ParsingCallback[int]:
     """Return a callback that parses options such as `250ms` or `1h30m` to whole milliseconds.
 
     least  the lower bound in milliseconds; 0 or 1 if there is no `most`
@@ -39,21 +52,21 @@ def duration(least: int = 1, words: Mapping[str, int] | None = None, most: int |
     """
     known = words or {}
 
-    def convert(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-        if text is None or text in known:
-            return None if text is None else known[text]
+    def parse(text: str) -> int:
+        if text in known:
+            return known[text]
         try:
             found = parse_duration(text)
         except ValueError as error:
-            raise click.BadParameter(f"{error}" + "".join(f", or {word!r}" for word in known)) from None
+            raise ValueError(f"{error}" + "".join(f", or {word!r}" for word in known)) from None
         if most is not None and not least <= found <= most:
             bounds = f"from {format_duration(least)} to {format_duration(most)}"
-            raise click.BadParameter(f"expected a duration {bounds}, found {text!r}")
+            raise ValueError(f"expected a duration {bounds}, found {text!r}")
         if found < least:
-            raise click.BadParameter("expected a duration above 0")
+            raise ValueError("expected a duration above 0")
         return found
 
-    return convert
+    return parsed_by(parse)
 
 
 class OutputFile(click.ParamType[Path]):

@@ -9,7 +9,6 @@ from rich.text import Text
 from stream_apple.demo.loop.loop_report import LoopReport, LoopView
 from stream_apple.demo.picture import MARGIN, chart, facts_table, heading, loss_text, page_link, parents_text, progress
 from stream_apple.demo.plot import Curve
-from stream_apple.demo.screen import Appearance
 
 _ANSWERS, _CONSTANT = "bold green", "yellow"
 _EXPLANATION = (
@@ -26,7 +25,7 @@ _NEXT = (
 def loop_line(view: LoopView) -> str:
     """Return how a run stands, in a line."""
     return (
-        f"{view.asked:>7,} of {view.requests:,} requests  {view.per_second:>5,.0f}/s  "
+        f"{view.asked:>7,} of {view.total:,} requests  {view.per_second:>5,.0f}/s  "
         f"p99 {view.latency.p99_ms:.1f} ms  outcomes waiting {view.undecided:>5,}  examples {view.examples:>7,}  "
         f"recent loss: answers {loss_text(view.recent.answers)}, constant {loss_text(view.recent.constant)}"
     )
@@ -44,19 +43,19 @@ def _curves(view: LoopView, width: int) -> list[Text]:
     there = [point for point in view.curve if not math.isnan(point.judgement.answers)]
 
     def curve(values: list[float], style: str) -> Curve:
-        places = (point.judged / view.requests for point in there)
+        places = (point.judged / view.total for point in there)
         return Curve(list(zip(places, values, strict=True)), style)
 
     constant = curve([point.judgement.constant for point in there], _CONSTANT)
     answers = curve([point.judgement.answers for point in there], _ANSWERS)
     about = Text.assemble("loss when asked:  ", ("the best constant", _CONSTANT), "  ", ("answers of serve", _ANSWERS))
-    end = f"{view.requests:,} requests"
+    end = f"{view.total:,} requests"
     return chart(about, [constant, answers], "0".ljust(width - MARGIN - len(end)) + end, width)
 
 
 def _facts(view: LoopView) -> Table:
     table = facts_table()
-    table.add_row("requests", progress(view.asked, view.requests, view.per_second, "", 80))
+    table.add_row("requests", progress(view.asked, view.total, view.per_second, "", 80))
     latency = view.latency
     unanswered = view.asked - view.answered
     table.add_row(
@@ -92,7 +91,3 @@ def loop_summary(report: LoopReport) -> Text:
         "\nNext:\n",
         *(f"  {command:37} {what}\n" for command, what in _NEXT),
     )
-
-
-LOOP_LOOK = Appearance(loop_picture, loop_line)
-"""Of a run of the loop."""

@@ -1,10 +1,10 @@
 """What a run of the loop looks like at one moment, and what its result is: facts only, no appearance."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from stream_apple.demo.loop.judging import NO_JUDGEMENT, Judgement
-from stream_apple.demo.scrape import Reading
-from stream_apple.demo.state import NOTHING_YET
+from stream_apple.demo.state import RunView
 
 
 class Latency(NamedTuple):
@@ -21,35 +21,26 @@ class LoopPoint(NamedTuple):
     judgement: Judgement
 
 
-class LoopView(NamedTuple):
-    """Says how a run stands at one moment.
+NO_LATENCY = Latency(0.0, 0.0)
 
-    doing           one line
-    requests        that there will be
-    asked           requests so far, per_second of them lately
-    answered        requests that `serve` has answered
-    judged          impressions of which it is known what came of them
-    undecided       impressions of which it is not
+
+@dataclass(frozen=True, kw_only=True)
+class LoopView(RunView):
+    """Says how a run of the loop stands at one moment.
+
+    asked           requests so far
+    undecided       impressions of which it is not known yet what came of them
     clicks_to_come  among them, those that were clicked and whose outcome is not published
     examples        that were learned, and their prediction read
-    reading         the worker's metrics
-    address         of the worker's HTTP server, empty while it is starting
     """
 
-    doing: str
-    requests: int
     asked: int = 0
-    per_second: float = 0.0
-    answered: int = 0
-    judged: int = 0
     undecided: int = 0
     clicks_to_come: int = 0
     examples: int = 0
-    latency: Latency = Latency(0.0, 0.0)
+    latency: Latency = NO_LATENCY
     recent: Judgement = NO_JUDGEMENT
-    reading: Reading = NOTHING_YET
     curve: tuple[LoopPoint, ...] = ()
-    address: str = ""
 
 
 class LoopResult(NamedTuple):

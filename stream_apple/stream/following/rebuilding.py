@@ -8,7 +8,7 @@ from contextlib import closing
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.snapshots.store import StoredModel
@@ -61,8 +61,7 @@ def _stand_at(sources: Sources, replay: Replay, moment: Moment) -> None:
     model, topic = replay.model, sources.provenance.topics.examples
     if not Moment.of(model).boundary:
         offsets = range(moment.offset, sources.logs.log_range(topic, model.partition).high)
-        with closing(LogScan(sources.logs, topic, model.partition, offsets, 1)) as scan:
-            record = scan.take()
+        record = first_record(sources.logs, topic, model.partition, offsets)
         if record is not None and model.stops_before(record):
             model.process([record])
     if moment.boundary == "passed" and model.held is not None:

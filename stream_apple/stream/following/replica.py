@@ -128,7 +128,7 @@ class Replica:
 
     @property
     def absence(self) -> str:
-        """What a question is told that finds no model."""
+        """Return what a question is told that finds no model."""
         if self._committed is None:
             return "that no offset is known that the group has committed: no worker has answered an example of it"
         if self._source == "snapshots":

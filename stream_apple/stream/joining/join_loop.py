@@ -13,7 +13,7 @@ that nobody joins the same impressions into it once more.
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from sys import float_info
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import structlog
 
@@ -23,13 +23,13 @@ from stream_apple.core.input.framing import Schemas
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.own_messages import heartbeat_key, heartbeat_value
-from stream_apple.stream.joining.partition_join import Refused
+from stream_apple.stream.joining.partition_join import Joined, Refused
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
-from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.log.ports import AbortableError, Broker, Start
 from stream_apple.stream.loop.life_cycle import MemberLoop
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
+from stream_apple.stream.loop.watchers import LoopHealth, MemberRecorder
 from stream_apple.stream.model.dead_letters import DeadLetterMessage, Reject, dead_letter
 
 IDLE_S = 0.05
@@ -53,6 +53,16 @@ class JoinLoopSettings(NamedTuple):
     group: str = ""
 
 
+class JoinRecorder(MemberRecorder, Protocol):
+    """Measures what a joiner does, for metrics; all calls are on the loop's thread."""
+
+    def iterated(self, owned: Mapping[int, JoinedPartition]) -> None:
+        """Note that an iteration of the loop is over."""
+
+    def joined(self, partition: int, joined: Joined) -> None:
+        """Note that the results of a step of the partition have been sent."""
+
+
 class JoinLoop(MemberLoop):
     """A member of the joiners' consumer group.
 
@@ -68,19 +78,20 @@ class JoinLoop(MemberLoop):
         rule: JoinRule,
         dead_letters: str,
         settings: JoinLoopSettings,
-        watchers: JoinWatchers,
+        metrics: JoinRecorder,
+        health: LoopHealth,
         now: Callable[[], float] = time.monotonic,
         time_of_day: Callable[[], float] = time.time,
         schemas: Schemas | None = None,
     ) -> None:
-        super().__init__(watchers.health, now)
+        super().__init__(health, now)
         self.owned: dict[int, JoinedPartition] = {}
         self._broker = broker
         self._rule = rule
         self._records = JoinInput(rule, schemas)
         self._fingerprint = rule.fingerprint
         self._settings = settings
-        self._watchers = watchers
+        self._metrics = metrics
         self._time_of_day = time_of_day
         topics = LoopTopics(
             rule.impressions,
@@ -88,7 +99,7 @@ class JoinLoop(MemberLoop):
             dead_letters,
             because=": partition p of one belongs with partition p of the other",
         )
-        self._transaction = Transaction(broker, topics, settings.commits, watchers.metrics, now)
+        self._transaction = Transaction(broker, topics, settings.commits, metrics, now)
         self._heartbeat_key = heartbeat_key(settings.group, rule.impressions, rule.examples)
         self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
         self._kept: dict[int, JoinedPartition] = {}
@@ -115,8 +126,8 @@ class JoinLoop(MemberLoop):
         except AbortableError as error:
             self._abort(str(error))
             self._transaction.start_over(error)
-        self._watchers.metrics.iterated(self.owned)
-        self._watchers.health.iterated(self.owned.values() if self._assigned else None)
+        self._metrics.iterated(self.owned)
+        self._health.iterated(self.owned.values() if self._assigned else None)
         self._say_if_unassigned(assigned=self._assigned)
 
     def drain(self) -> None:
@@ -150,7 +161,7 @@ class JoinLoop(MemberLoop):
             joined.timestamps_ms,
             list(map(self._letter, joined.refused)),
         )
-        self._watchers.metrics.joined(partition.number, joined)
+        self._metrics.joined(partition.number, joined)
         return restoring or partition.join.position != before
 
     def _letter(self, refused: Refused) -> DeadLetterMessage:
@@ -186,7 +197,7 @@ class JoinLoop(MemberLoop):
         )
         for number, position in positions.items():
             self.owned[number].committed = position
-        self._watchers.metrics.committed(self._now() - begun)
+        self._metrics.committed(self._now() - begun)
 
     def _abort(self, reason: str) -> None:
         """Abort the transaction, if one is open, and forget every state, which may be ahead of what is committed."""
@@ -200,7 +211,7 @@ class JoinLoop(MemberLoop):
 
     def assigned(self, partitions: Sequence[int]) -> Mapping[int, Start]:
         """Find where to go on with each partition; all are paused, as the group's own client delivers nothing."""
-        self._watchers.metrics.rebalanced("assigned")
+        self._metrics.rebalanced("assigned")
         self._transaction.topics_in_doubt = True  # partitions may have been added since the last time
         committed = self._broker.committed(partitions)
         rule = self._rule
@@ -225,7 +236,7 @@ class JoinLoop(MemberLoop):
 
     def revoked(self, partitions: Sequence[int]) -> None:
         """Commit for the last time what was joined of these partitions, and keep their states in case they return."""
-        self._watchers.metrics.rebalanced("revoked")
+        self._metrics.rebalanced("revoked")
         try:
             self._commit()
         except AbortableError as error:
@@ -239,5 +250,5 @@ class JoinLoop(MemberLoop):
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Abort: another joiner may own these partitions already, so nothing that is open here may be committed."""
-        self._watchers.metrics.rebalanced("lost")
+        self._metrics.rebalanced("lost")
         self._abort(f"partitions {list(partitions)} were lost")

@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import islice
 
 from stream_apple.config.memory import BATCH_BYTES
@@ -94,3 +95,9 @@ class LogScan:
     def close(self) -> None:
         """Close the reader; the scan is of no more use."""
         self._reader.close()
+
+
+def first_record(logs: ReaderSource, topic: str, partition: int, offsets: range) -> Record | None:
+    """Return the first record at these offsets; None if there is none. It raises what a scan does."""
+    with closing(LogScan(logs, topic, partition, offsets, 1)) as scan:
+        return scan.take()

@@ -302,10 +302,10 @@ class Loop(MemberLoop):
         self._budget.lap(Phase.FETCH)
         self._metrics.rebalanced("revoked")
         try:
-            going = [each for number in partitions if (each := self._owned.get(number)) is not None]
-            self._learning.settle(going)
+            leaving = [each for number in partitions if (each := self._owned.get(number)) is not None]
+            self._learning.settle(leaving)
             self._commit()
-            self._save_now(going, WORTH_SAVING)
+            self._save_now(leaving, WORTH_SAVING)
         except AbortableError as error:
             self._abort(str(error))
         self._owned.give_back(partitions)

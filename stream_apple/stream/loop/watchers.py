@@ -12,7 +12,7 @@ from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
 from stream_apple.stream.partitions.partition import Partition, State
 from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
-from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
+from stream_apple.stream.snapshots.writer import SnapshotRecorder
 
 
 class MemberRecorder(Protocol):

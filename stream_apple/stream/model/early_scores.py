@@ -165,7 +165,7 @@ class EarlyScores:
 
     @property
     def _counted(self) -> dict[str, NDArray[np.generic]]:
-        """The counts of `asked` by name: the arrays themselves."""
+        """Return the counts of `asked` by name: the arrays themselves."""
         return {f"{_PREFIX}{name}": array for name, array in (self.asked.arrays() | self.asked.observed()).items()}
 
     def restore(self, sums: dict[str, NDArray[np.generic]]) -> None:

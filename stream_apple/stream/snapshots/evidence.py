@@ -139,11 +139,11 @@ def _last_undecided(
 
 
 def _highest(
-    scan: LogScan, answered: Answered, going_on: Callable[[], bool] = lambda: True
+    scan: LogScan, answered: Answered, in_time: Callable[[], bool] = lambda: True
 ) -> Generator[None, None, int]:
     """Return the highest offset that a message of the scan answers, -1 if none does; yield after each portion."""
     last = -1
-    while not scan.done and going_on():
+    while not scan.done and in_time():
         last = max([last, *map(answered, scan.read())])
         yield
     return last

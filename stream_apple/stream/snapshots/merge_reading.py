@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
-from stream_apple.errors import SnapshotError
+from stream_apple.core.learner.options import Options
+from stream_apple.errors import GapError, SnapshotError
+from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Broker, Record
 from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
@@ -22,6 +24,17 @@ def merged_place(provenance: Provenance, pointer: MergedPointer) -> str:
         f"the merged model of round {pointer.round} of group {provenance.group} ({provenance.topics.merges}-0, "
         f"messages {pointer.first} to {pointer.last})"
     )
+
+
+def read_merge(scan: LogScan, provenance: Provenance, pointer: MergedPointer, options: Options) -> MergeDecoder:
+    """Return the decoder that has read a merged model whole; SnapshotError if a message is missing or damaged."""
+    decoder = MergeDecoder(provenance.group, pointer.round, options)
+    try:
+        while decoder.left:
+            decoder.take(scan.take(), pointer)
+    except (SnapshotError, GapError) as error:
+        raise type(error)(f"{merged_place(provenance, pointer)}: {error}") from error
+    return decoder
 
 
 class MergeReading:

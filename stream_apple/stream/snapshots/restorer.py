@@ -4,7 +4,7 @@ While a snapshot is fetched, the evidence about its partition is examined (`evid
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import structlog
 
@@ -17,7 +17,7 @@ from stream_apple.stream.snapshots.evidence import examine
 from stream_apple.stream.snapshots.merge_messages import MergeDecoder
 from stream_apple.stream.snapshots.merge_reading import MergeReading
 from stream_apple.stream.snapshots.reader import SnapshotReader
-from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
+from stream_apple.stream.snapshots.writer import SnapshotRecorder
 
 PATIENCE_S = 120.0
 """The longest time without a message. A dead writer's transaction keeps a partition's end undecided for 45 s."""
@@ -49,7 +49,8 @@ class Restorer:
         self._metrics = metrics
         self._now = now
         self._waiting: list[Partition] = []
-        self._current: _Search | None = None
+        self._evidence: Generator[None] | None = None
+        self._restore: _Restore | None = None
 
     @property
     def busy(self) -> bool:
@@ -81,53 +82,39 @@ class Restorer:
         if not self._waiting:
             return None
         partition = self._waiting[0]
-        if self._current is None:
-            self._current = _Search(self._broker, self._provenance, partition, self._now)
-        if not self._current.read_on(self._now() + _ITERATION_S):
+        until = self._now() + _ITERATION_S
+        if self._evidence is None:
+            # The reader of the snapshot connects, and fetches, while the evidence is read.
+            if partition.plan.restore:
+                self._restore = _Restore(self._broker, self._provenance, partition, self._now)
+            self._evidence = examine(self._broker, self._provenance, partition, self._now)
+        for _ in self._evidence:
             return None
-        self._complete(self._current.restore, partition)
+        if self._restore is not None:
+            if not self._restore.read_on(until):
+                return None
+            self._report(self._restore, partition)
+        self._close()
         return self._waiting.pop(0)
 
-    def _complete(self, restore: "_Restore | None", partition: Partition) -> None:
-        if restore is not None:
-            partition.saved_at_ms = restore.reader.written_at_ms
-            seconds = self._now() - restore.began
-            self._metrics.restored(seconds)
-            pointer = restore.reader.pointer
-            _log.info(
-                "restored",
-                partition=partition.number,
-                offset=pointer.at,
-                digest=pointer.digest,
-                seconds=round(seconds, 3),
-            )
-        self._close()
+    def _report(self, restore: "_Restore", partition: Partition) -> None:
+        pointer, seconds = restore.reader.pointer, self._now() - restore.began
+        partition.saved_at_ms = restore.reader.written_at_ms
+        self._metrics.restored(seconds)
+        _log.info(
+            "restored",
+            partition=partition.number,
+            offset=pointer.at,
+            digest=pointer.digest,
+            seconds=round(seconds, 3),
+        )
 
     def _close(self) -> None:
-        if self._current is not None:
-            self._current.close()
-            self._current = None
-
-
-class _Search:
-    """Reads what one partition's model is found by: the evidence, and its snapshot, if it has one."""
-
-    def __init__(self, broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float]) -> None:
-        # The reader of the snapshot connects, and fetches, while the evidence is read.
-        self.restore = _Restore(broker, provenance, partition, now) if partition.plan.restore else None
-        self._evidence = examine(broker, provenance, partition, now)
-
-    def read_on(self, until: float) -> bool:
-        """Read evidence, then the snapshot; return whether all has been found."""
-        for _ in self._evidence:
-            return False
-        return self.restore is None or self.restore.read_on(until)
-
-    def close(self) -> None:
-        """Close the readers of evidence and snapshot."""
-        self._evidence.close()
-        if self.restore is not None:
-            self.restore.close()
+        if self._evidence is not None:
+            self._evidence.close()
+        if self._restore is not None:
+            self._restore.close()
+        self._evidence = self._restore = None
 
 
 class _Restore:

@@ -10,15 +10,14 @@ from typing import NamedTuple, Protocol
 from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed, LogRange, Readers
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
 from stream_apple.stream.partitions.recovery import check_in_log
 from stream_apple.stream.positions.lineage import NEW_MODEL, OffsetMetadata, Provenance, SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.codec import StoredManifest, read_stored_manifest
-from stream_apple.stream.snapshots.merge_messages import MergeDecoder
-from stream_apple.stream.snapshots.merge_reading import merged_place
+from stream_apple.stream.snapshots.merge_reading import merged_place, read_merge
 from stream_apple.stream.snapshots.reader import SnapshotReader
 
 FEW_LARGE = 50
@@ -55,8 +54,7 @@ def _manifest(logs: Logs, provenance: Provenance, number: int, pointer: Snapshot
     """Return the manifest of a snapshot; None if the log ends before it."""
     topic = provenance.topics.models
     check_in_log(provenance, number, pointer, logs.log_range(topic, number))
-    with closing(LogScan(logs, topic, number, range(pointer.last, pointer.last + 1), 1)) as scan:
-        record = scan.take()
+    record = first_record(logs, topic, number, range(pointer.last, pointer.last + 1))
     return None if record is None else read_stored_manifest(record.value())
 
 
@@ -144,11 +142,5 @@ class SnapshotStore:
         """Return the merged model that a snapshot refers to; GapError if it is gone, SnapshotError if it is damaged."""
         high = _check_merged(self._logs, self._provenance, pointer)
         messages = range(pointer.first, min(pointer.last + 1, high))
-        decoder = MergeDecoder(self._provenance.group, pointer.round, options)
         with closing(LogScan(self._logs, self._provenance.topics.merges, 0, messages, FEW_LARGE)) as scan:
-            try:
-                while decoder.left:
-                    decoder.take(scan.take(), pointer)
-            except SnapshotError as error:
-                raise SnapshotError(f"{merged_place(self._provenance, pointer)}: {error}") from error
-        return decoder.model
+            return read_merge(scan, self._provenance, pointer, options).model

@@ -12,6 +12,7 @@ and several share a transaction.
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Protocol
 
 import structlog
 
@@ -20,7 +21,6 @@ from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.partitions.partition import ANSWERING, Partition
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder
-from stream_apple.stream.snapshots.snapshot_recorder import SnapshotRecorder
 
 MOST_IN_FLIGHT = 16 << 20
 """Bytes of messages that the broker may not have acknowledged yet: the client's queue takes these without waiting."""
@@ -34,6 +34,16 @@ _LOOK_SHARE = 0.001  # of the interval, from one look at all partitions to the n
 _EPOCH_SHARE = 0.1  # of the interval: a backlog's epochs may end many times in a second
 
 _log = structlog.get_logger()
+
+
+class SnapshotRecorder(Protocol):
+    """Measures how large snapshots are and how long they take; all calls are on the loop's thread."""
+
+    def saved(self, partition: Partition, size: int, seconds: float) -> None:
+        """Note that a snapshot of `size` bytes is written, which took `seconds`."""
+
+    def restored(self, seconds: float) -> None:
+        """Note that a snapshot has been restored, which took `seconds`."""
 
 
 class SnapshotWriter:

@@ -17,7 +17,8 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory
-from stream_apple.stream.snapshots.merge_messages import Envelope, MergeDecoder, MergeManifest, read_manifest
+from stream_apple.stream.snapshots.merge_messages import Envelope, MergeManifest, read_manifest
+from stream_apple.stream.snapshots.merge_reading import merged_place, read_merge
 from stream_apple.stream.snapshots.store import FEW_LARGE, Logs
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.untrusted import MalformedError, from_msgpack
@@ -54,6 +55,7 @@ class RecordedMerges:
         self.merges: list[FoundMerge] = []
         self.topic = provenance.topics.merges
         self._logs = logs
+        self._provenance = provenance
         self._group = provenance.group
         self._next: int | None = None
         self._parts: dict[int, list[int]] = {}  # round -> offsets of the messages of its latest merged model
@@ -110,22 +112,18 @@ class RecordedMerges:
         return self._model
 
     def _read_model(self, pointer: MergedPointer, like: PartitionModel) -> MergedModel:
-        place = (
-            f"the merged model of round {pointer.round} ({self.topic}-0, messages {pointer.first} to {pointer.last})"
-        )
+        place = merged_place(self._provenance, pointer)
         low, high = self._logs.log_range(self.topic, 0)
         if pointer.first < low:
             raise GapError(f"expected {place}, found {low} as the first message: it is gone")
         if pointer.last >= high:
             raise SnapshotError(f"{place}: expected it, found the log to end at {high}")
-        decoder = MergeDecoder(self._group, pointer.round, like.learner.options)
         scan = self._scan_from(pointer, high)
         try:
-            while decoder.left:
-                decoder.take(scan.take(), pointer)
-        except (SnapshotError, GapError) as error:
+            decoder = read_merge(scan, self._provenance, pointer, like.learner.options)
+        except (SnapshotError, GapError):
             self.close()
-            raise type(error)(f"{place}: {error}") from error
+            raise
         self._models = scan, range(pointer.last + 1, self._models[1].stop if self._models else high)
         assert decoder.manifest is not None
         return MergedModel(pointer, decoder.manifest, decoder.model)

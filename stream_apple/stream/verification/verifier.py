@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from typing import Literal
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.stream.log.log_scan import LogScan
+from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, SnapshotPointer, behind_gap
@@ -36,10 +36,6 @@ class Verifier:
         self._progress = progress
         self._reached: dict[int, tuple[int, int]] = {}  # partition -> offsets done, and offsets in all
         self._outputs = OutputLogs(self._logs, self._provenance.topics, self._fetch_records)
-
-    def verify(self, number: int, to: int | None = None) -> Report:
-        """Verify one partition as `verify_each` does."""
-        return self.verify_each([number], to)[0]
 
     def verify_each(self, numbers: Sequence[int], to: int | None = None) -> list[Report]:
         """Verify the answers to the examples of partitions before offset `to`, or else their committed offsets.
@@ -275,9 +271,7 @@ class Verifier:
         if not replay.lacks_boundary:
             return
         topic, number, stop = self._provenance.topics.examples, replay.model.partition, replay.stop
-        offsets = range(stop, self._logs.log_range(topic, number).high)
-        with closing(LogScan(self._logs, topic, number, offsets, 1)) as scan:
-            record = scan.take()
+        record = first_record(self._logs, topic, number, range(stop, self._logs.log_range(topic, number).high))
         if record is not None:
             yield from replay.look_behind(record)
         if replay.lacks_boundary:

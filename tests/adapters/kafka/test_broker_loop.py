@@ -17,7 +17,7 @@ from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity
-from stream_apple.adapters.kafka.topics import requirements, written
+from stream_apple.adapters.kafka.topics import NeededTopics, written
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.prediction_formats import decode_prediction
@@ -118,7 +118,7 @@ class TestLoop:
         ]
         examples = topic("examples", config={**FOREVER, "max.message.bytes": "4500000"})
         settings = Config().topics.model_copy(update={"examples": examples})
-        needed = requirements(settings, {}, LARGE.limits.max_record_bytes)
+        needed = NeededTopics(settings, LARGE.limits.max_record_bytes).requirements({})
         predictions = topic("predictions", config=FOREVER | written(needed[settings.predictions]))
         letters = topic("letters", config=FOREVER | written(needed[settings.dead_letters]))
         models = topic("models")

@@ -14,6 +14,7 @@ from stream_apple.adapters.kafka.topics import (
     UNLIMITED,
     Difference,
     Existing,
+    NeededTopics,
     Requirement,
     TopicReport,
     alter,
@@ -48,7 +49,7 @@ def test_brokers_that_refuse_a_setting_are_named(config: Config, monkeypatch: py
     cluster = Cluster(config.kafka)
     monkeypatch.setattr(cluster, "create", refuse)
     with pytest.raises(ConfigurationError, match=r"brokers before Kafka 3\.6 do not have this setting"):
-        ensure(cluster, config.topics, 1)
+        ensure(cluster, NeededTopics(config.topics), 1)
 
 
 @pytest.mark.parametrize(
@@ -72,15 +73,15 @@ class TestEnsure:
 
     def test_creates_what_it_then_accepts(self, config: Config) -> None:
         """Missing topics are created with the same count, and a second look finds nothing to do."""
-        made = ensure(Cluster(config.kafka), config.topics, 3)
+        made = ensure(Cluster(config.kafka), NeededTopics(config.topics), 3)
         assert _verdicts(made) == {"created"}
-        again = ensure(Cluster(config.kafka), config.topics)
+        again = ensure(Cluster(config.kafka), NeededTopics(config.topics))
         assert _verdicts(again) == {"as needed"}
         assert [report.partitions for report in again] == [3, 3, 3, 3]
 
     def test_creates_what_the_promises_need(self, config: Config) -> None:
         """Snapshots are compacted soon, examples are not, and a dead letter has room for its headers."""
-        ensure(Cluster(config.kafka), config.topics)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
         topics = config.topics
         found = existing(Cluster(config.kafka), topics.names(merging=False))
         assert found[topics.models].settings["cleanup.policy"] == "compact"
@@ -92,7 +93,7 @@ class TestEnsure:
 
     def test_every_record_stays_long_enough_to_be_learned(self, config: Config) -> None:
         """What is accepted of examples stays for a week at least, its prediction and its dead letter as well."""
-        ensure(Cluster(config.kafka), config.topics)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
         topics = config.topics
         found = existing(Cluster(config.kafka), topics.names(merging=False))
         week = 7 * DAY_MS
@@ -107,7 +108,7 @@ class TestEnsure:
 
     def test_a_history_can_be_kept_for_ever(self, config: Config) -> None:
         """Asked for, nothing is deleted, and no timestamp is refused."""
-        ensure(Cluster(config.kafka), config.topics, retention_ms=FOREVER)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics), retention_ms=FOREVER)
         topics = config.topics
         found = existing(Cluster(config.kafka), topics.names(merging=False))
         for name in (topics.examples, topics.predictions, topics.dead_letters):
@@ -119,11 +120,11 @@ class TestEnsure:
         for moment in (1, 1 << 42):
             producer.produce(topics.examples, b"x", timestamp=moment)
         assert producer.flush(DEADLINE_S) == 0
-        assert _verdicts(ensure(Cluster(config.kafka), topics)) == {"as needed"}
+        assert _verdicts(ensure(Cluster(config.kafka), NeededTopics(topics))) == {"as needed"}
 
     def test_a_time_that_would_not_stay_is_refused(self, config: Config) -> None:
         """The producer of a record that retention would take at once, or never, hears of it."""
-        ensure(Cluster(config.kafka), config.topics)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
         now, week = time.time_ns() // 1_000_000, 7 * DAY_MS
         refused: list[bool] = []
         producer = Producer(config.kafka)
@@ -150,7 +151,9 @@ class TestEnsure:
             message_timestamp_after_max_ms=ahead,
             max_message_bytes="2000000",
         )
-        differences = [difference for report in ensure(Cluster(config.kafka), topics) for difference in report[3]]
+        differences = [
+            difference for report in ensure(Cluster(config.kafka), NeededTopics(topics)) for difference in report[3]
+        ]
         assert differences == [
             Difference(topics.predictions, "message.timestamp.after.max.ms", "at least 7200000", "3600000"),
             Difference(topics.dead_letters, "message.timestamp.before.max.ms", f"at least {UNLIMITED}", "1000"),
@@ -159,19 +162,21 @@ class TestEnsure:
 
     def test_a_dry_run_creates_nothing(self, config: Config) -> None:
         """After a dry run the topics are still missing."""
-        assert _verdicts(ensure(Cluster(config.kafka), config.topics, 2, dry_run=True)) == {"would be created"}
+        assert _verdicts(ensure(Cluster(config.kafka), NeededTopics(config.topics), 2, dry_run=True)) == {
+            "would be created"
+        }
         assert existing(Cluster(config.kafka), config.topics.names(merging=True)) == {}
 
     def test_a_dry_run_hears_the_broker_s_refusal(self, config: Config) -> None:
         """What the broker would refuse is an error in a dry run too, for each topic."""
         with pytest.raises(ConfigurationError, match="INVALID_REPLICATION_FACTOR") as caught:
-            ensure(Cluster(config.kafka), config.topics, 1, 5, dry_run=True)
+            ensure(Cluster(config.kafka), NeededTopics(config.topics), 1, 5, dry_run=True)
         assert str(caught.value).count("expected to create it") == 4
 
     def test_follows_the_partitions_of_the_examples(self, config: Config) -> None:
         """Without a count, the missing topics get as many partitions as the examples have."""
         make_topic(config, config.topics.examples, 4)
-        reports = ensure(Cluster(config.kafka), config.topics)
+        reports = ensure(Cluster(config.kafka), NeededTopics(config.topics))
         assert [(report.verdict, report.partitions) for report in reports] == [
             ("as needed", 4),
             ("created", 4),
@@ -186,14 +191,16 @@ class TestEnsure:
         make_topic(
             config, topics.dead_letters, max_message_bytes="2000000", message_timestamp_after_max_ms=str(UNLIMITED)
         )
-        reports = ensure(Cluster(config.kafka), topics)
+        reports = ensure(Cluster(config.kafka), NeededTopics(topics))
         assert [(report.verdict, report.partitions) for report in reports] == [
             ("as needed", 3),
             ("created", 3),
             ("as needed", 1),
             ("created", 3),
         ]
-        asked = [difference for report in ensure(Cluster(config.kafka), topics, 3) for difference in report[3]]
+        asked = [
+            difference for report in ensure(Cluster(config.kafka), NeededTopics(topics), 3) for difference in report[3]
+        ]
         assert asked == [Difference(topics.dead_letters, "partitions", "3", "1")]
 
     def test_outputs_are_never_compacted(self, config: Config) -> None:
@@ -202,7 +209,9 @@ class TestEnsure:
         make_topic(config, topics.predictions, cleanup_policy="compact")
         make_topic(config, topics.dead_letters, cleanup_policy="compact,delete", max_message_bytes="2000000")
         make_topic(config, topics.examples)
-        found = [difference for report in ensure(Cluster(config.kafka), topics) for difference in report[3]]
+        found = [
+            difference for report in ensure(Cluster(config.kafka), NeededTopics(topics)) for difference in report[3]
+        ]
         policies = [difference for difference in found if difference.property == "cleanup.policy"]
         assert policies == [
             Difference(topics.predictions, "cleanup.policy", "delete", "compact"),
@@ -212,13 +221,13 @@ class TestEnsure:
     def test_outputs_take_what_the_limits_allow(self, config: Config) -> None:
         """Larger examples may have larger ids and larger dead letters; a segment must hold a message, too."""
         topics = config.topics
-        made = ensure(Cluster(config.kafka), topics, max_record_bytes=4_000_000)
+        made = ensure(Cluster(config.kafka), NeededTopics(topics, max_record_bytes=4_000_000))
         assert _verdicts(made) == {"created"}
         found = existing(Cluster(config.kafka), [topics.predictions, topics.dead_letters])
         assert found[topics.predictions].settings["max.message.bytes"] == "4048588"
         assert found[topics.dead_letters].settings["max.message.bytes"] == "4114124"
         assert found[topics.predictions].settings["segment.bytes"] == str(1 << 30)
-        larger = ensure(Cluster(config.kafka), topics, max_record_bytes=5_000_000)
+        larger = ensure(Cluster(config.kafka), NeededTopics(topics, max_record_bytes=5_000_000))
         assert [difference for report in larger for difference in report.differences] == [
             Difference(topics.predictions, "max.message.bytes", "at least 5048588", "4048588"),
             Difference(topics.dead_letters, "max.message.bytes", "at least 5114124", "4114124"),
@@ -228,7 +237,9 @@ class TestEnsure:
         """Kafka refuses a batch that is larger than a segment, whatever the limit of messages."""
         topics = config.topics
         make_topic(config, topics.dead_letters, segment_bytes="1050000", max_message_bytes="2000000")
-        found = [difference for report in ensure(Cluster(config.kafka), topics) for difference in report[3]]
+        found = [
+            difference for report in ensure(Cluster(config.kafka), NeededTopics(topics)) for difference in report[3]
+        ]
         assert Difference(topics.dead_letters, "segment.bytes", "at least 1114124", "1050000") in found
 
     def test_names_every_difference_and_touches_nothing(self, config: Config) -> None:
@@ -237,7 +248,7 @@ class TestEnsure:
         make_topic(config, topics.examples, 2, cleanup_policy="compact")
         make_topic(config, topics.predictions, 3, message_timestamp_type="LogAppendTime")
         make_topic(config, topics.models, 2, max_message_bytes="1000")
-        reports = ensure(Cluster(config.kafka), topics, replication_factor=2)
+        reports = ensure(Cluster(config.kafka), NeededTopics(topics), replication_factor=2)
         assert [difference for report in reports for difference in report.differences] == [
             Difference(topics.examples, "replication factor", "2", "1"),
             Difference(topics.examples, "cleanup.policy", "delete", "compact"),
@@ -261,9 +272,9 @@ class TestGivenSettings:
     def test_another_retention_is_a_difference(self, config: Config) -> None:
         """Each setting that the retention stands for, of each topic; without one, all is as needed."""
         topics = config.topics
-        ensure(Cluster(config.kafka), topics)
+        ensure(Cluster(config.kafka), NeededTopics(topics))
         week = str(7 * DAY_MS)
-        reports = ensure(Cluster(config.kafka), topics, retention_ms=FOREVER)
+        reports = ensure(Cluster(config.kafka), NeededTopics(topics), retention_ms=FOREVER)
         assert [difference for report in reports for difference in report.differences] == [
             Difference(topics.examples, "message.timestamp.before.max.ms", str(UNLIMITED), week),
             Difference(topics.examples, "message.timestamp.after.max.ms", str(UNLIMITED), week),
@@ -274,15 +285,15 @@ class TestGivenSettings:
             Difference(topics.dead_letters, "message.timestamp.after.max.ms", f"at least {UNLIMITED}", week),
         ]
         assert [report.verdict for report in reports] == ["different"] * 3 + ["as needed"]
-        assert _verdicts(ensure(Cluster(config.kafka), topics, retention_ms=14 * DAY_MS)) == {"as needed"}
-        assert _verdicts(ensure(Cluster(config.kafka), topics)) == {"as needed"}
+        assert _verdicts(ensure(Cluster(config.kafka), NeededTopics(topics), retention_ms=14 * DAY_MS)) == {"as needed"}
+        assert _verdicts(ensure(Cluster(config.kafka), NeededTopics(topics))) == {"as needed"}
 
     def test_it_is_altered_and_nothing_else(self, config: Config) -> None:
         """Then old examples are taken, and what was set by hand besides is as it was."""
         topics = config.topics
         make_topic(config, topics.examples, 2, segment_ms="3600000")
         make_topic(config, topics.predictions, 2, max_message_bytes="1500000", compression_type="lz4")
-        ensure_reports = ensure(Cluster(config.kafka), topics, retention_ms=FOREVER)
+        ensure_reports = ensure(Cluster(config.kafka), NeededTopics(topics), retention_ms=FOREVER)
         before = existing(Cluster(config.kafka), topics.names(merging=False))
         tried = alter(Cluster(config.kafka), topics.examples, ensure_reports, dry_run=True)
         assert [report.verdict for report in tried] == ["would be altered"] * 2 + ["missing"] * 2
@@ -296,7 +307,7 @@ class TestGivenSettings:
             named = {each.property for report in done if report.topic == name for each in report.differences}
             changed = {key for key, value in topic.settings.items() if value != before[name].settings.get(key)}
             assert changed == named
-        made = ensure(Cluster(config.kafka), topics, retention_ms=FOREVER)
+        made = ensure(Cluster(config.kafka), NeededTopics(topics), retention_ms=FOREVER)
         assert [report.verdict for report in made] == ["as needed"] * 2 + ["created"] * 2
         producer = Producer(config.kafka)
         refused: list[bool] = []
@@ -307,19 +318,21 @@ class TestGivenSettings:
     def test_what_is_needed_is_altered_too(self, config: Config) -> None:
         """Without any option: larger answers, and models that are compacted soon."""
         topics = config.topics
-        ensure(Cluster(config.kafka), topics)
-        wrong = ensure(Cluster(config.kafka), topics, max_record_bytes=5_000_000)
+        ensure(Cluster(config.kafka), NeededTopics(topics))
+        wrong = ensure(Cluster(config.kafka), NeededTopics(topics, max_record_bytes=5_000_000))
         alter(Cluster(config.kafka), topics.examples, wrong)
-        assert _verdicts(ensure(Cluster(config.kafka), topics, max_record_bytes=5_000_000)) == {"as needed"}
+        assert _verdicts(ensure(Cluster(config.kafka), NeededTopics(topics, max_record_bytes=5_000_000))) == {
+            "as needed"
+        }
 
     def test_partitions_are_added_and_never_taken(self, config: Config) -> None:
         """As many as were asked for; fewer than there are change nothing at all, whatever else differs."""
         topics = config.topics
-        ensure(Cluster(config.kafka), topics, 2)
-        alter(Cluster(config.kafka), topics.examples, ensure(Cluster(config.kafka), topics, 3))
+        ensure(Cluster(config.kafka), NeededTopics(topics), 2)
+        alter(Cluster(config.kafka), topics.examples, ensure(Cluster(config.kafka), NeededTopics(topics), 3))
         found = existing(Cluster(config.kafka), topics.names(merging=False))
         assert {topic.partitions for topic in found.values()} == {3}
-        fewer = ensure(Cluster(config.kafka), topics, 1, retention_ms=FOREVER)
+        fewer = ensure(Cluster(config.kafka), NeededTopics(topics), 1, retention_ms=FOREVER)
         assert alter(Cluster(config.kafka), topics.examples, fewer) == fewer
         assert existing(Cluster(config.kafka), topics.names(merging=False)) == found
 
@@ -327,14 +340,14 @@ class TestGivenSettings:
     def test_a_policy_is_left_as_it_is(self, config: Config, policy: str) -> None:
         """Whoever compacts a topic would lose what is in it, and so would who keeps the newest of each key."""
         make_topic(config, config.topics.examples, cleanup_policy=policy)
-        reports = ensure(Cluster(config.kafka), config.topics, retention_ms=FOREVER)
+        reports = ensure(Cluster(config.kafka), NeededTopics(config.topics), retention_ms=FOREVER)
         assert alter(Cluster(config.kafka), config.topics.examples, reports) == reports
         settings = existing(Cluster(config.kafka), [config.topics.examples])[config.topics.examples].settings
         assert (settings["cleanup.policy"], settings["retention.ms"]) == (policy, "604800000")
 
     def test_a_refusal_is_told(self, config: Config) -> None:
         """By topic and setting, as the broker has said it."""
-        ensure(Cluster(config.kafka), config.topics)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
         with pytest.raises(ConfigurationError, match=r"topic .*: expected to set retention.ms, found: .*INVALID"):
             Cluster(config.kafka).set_settings(config.topics.examples, {"retention.ms": "-7"})
 
@@ -345,20 +358,20 @@ class TestMerges:
     def test_one_partition_for_as_long_as_the_examples(self, config: Config) -> None:
         """However many the others have; a second look finds nothing to do, and without merging it is not made."""
         topics, cluster = config.topics, Cluster(config.kafka)
-        ensure(cluster, topics, 3, retention_ms=3 * DAY_MS)
+        ensure(cluster, NeededTopics(topics), 3, retention_ms=3 * DAY_MS)
         assert topics.merges not in Cluster(config.kafka).topics
-        made = ensure(Cluster(config.kafka), topics, merging=True)
+        made = ensure(Cluster(config.kafka), NeededTopics(topics, merging=True))
         assert [(row.verdict, row.partitions) for row in made if row.topic == topics.merges] == [("created", 1)]
         settings = existing(Cluster(config.kafka), [topics.merges])[topics.merges].settings
         assert settings["retention.ms"] == str(3 * DAY_MS)
         assert settings["cleanup.policy"] == "delete"
-        again = ensure(Cluster(config.kafka), topics, merging=True)
+        again = ensure(Cluster(config.kafka), NeededTopics(topics, merging=True))
         assert _verdicts(again) == {"as needed"}
         assert len(again) == 5
 
     def test_a_dry_run(self, config: Config) -> None:
         """It says what would be, and makes nothing."""
-        reports = ensure(Cluster(config.kafka), config.topics, 2, merging=True, dry_run=True)
+        reports = ensure(Cluster(config.kafka), NeededTopics(config.topics, merging=True), 2, dry_run=True)
         assert [report.partitions for report in reports] == [2, 2, 2, 2, 1]
         assert _verdicts(reports) == {"would be created"}
         assert existing(Cluster(config.kafka), config.topics.names(merging=True)) == {}
@@ -366,10 +379,10 @@ class TestMerges:
     def test_names_every_difference(self, config: Config) -> None:
         """Records would go before the examples do, or all but the newest, or be refused; or in no one order."""
         topics = config.topics
-        ensure(Cluster(config.kafka), topics)
+        ensure(Cluster(config.kafka), NeededTopics(topics))
         wrong = {"retention_ms": "86400000", "retention_bytes": "1000000", "max_message_bytes": "1000"}
         make_topic(config, topics.merges, 2, cleanup_policy="compact", **wrong)
-        (found,) = [row for row in ensure(Cluster(config.kafka), topics, merging=True) if row.differences]
+        (found,) = [row for row in ensure(Cluster(config.kafka), NeededTopics(topics, merging=True)) if row.differences]
         assert found.differences == [
             Difference(topics.merges, "partitions", "1", "2"),
             Difference(topics.merges, "cleanup.policy", "delete", "compact"),
@@ -386,13 +399,13 @@ class TestJoining:
         """Three more topics; examples may be as old as any impression, and a second look finds nothing to do."""
         own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
         join = JoinSettings(**own, wait="10d")  # type: ignore[arg-type]  # names of topics
-        made = ensure(Cluster(config.kafka), config.topics, 3, joining=join)
+        made = ensure(Cluster(config.kafka), NeededTopics(config.topics, joining=join), 3)
         assert [report.partitions for report in made] == [3] * 7
-        assert _verdicts(ensure(Cluster(config.kafka), config.topics, joining=join)) == {"as needed"}
+        assert _verdicts(ensure(Cluster(config.kafka), NeededTopics(config.topics, joining=join))) == {"as needed"}
         found = existing(Cluster(config.kafka), [config.topics.examples, *join.topics])
         assert int(found[config.topics.examples].settings["message.timestamp.before.max.ms"]) == UNLIMITED
         longer = join.model_copy(update={"wait": 14 * DAY_MS})
-        reports = ensure(Cluster(config.kafka), config.topics, joining=longer)
+        reports = ensure(Cluster(config.kafka), NeededTopics(config.topics, joining=longer))
         least = f"no less than {15 * DAY_MS + 60_000}"
         assert [each for report in reports for each in report.differences] == [
             Difference(name, "retention.ms", least, str(14 * DAY_MS))
@@ -405,7 +418,7 @@ class TestJoining:
         own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
         join = JoinSettings(**own, wait="20d")  # type: ignore[arg-type]  # names of topics
         for verdict in ("created", "as needed"):
-            found = ensure(Cluster(config.kafka), config.topics, retention_ms=retention_ms, joining=join)
+            found = ensure(Cluster(config.kafka), NeededTopics(config.topics, joining=join), retention_ms=retention_ms)
             assert _verdicts(found) == {verdict}
         names = {*config.topics.names(merging=False), *join.topics} - {config.topics.models}
         kept = {topic.settings["retention.ms"] for topic in existing(Cluster(config.kafka), [*names]).values()}
@@ -415,14 +428,14 @@ class TestJoining:
         """Without a count, where the examples are missing, too."""
         own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
         make_topic(config, own["impressions"], 3)
-        reports = ensure(Cluster(config.kafka), config.topics, joining=JoinSettings(**own))  # type: ignore[arg-type]
+        reports = ensure(Cluster(config.kafka), NeededTopics(config.topics, joining=JoinSettings(**own)))  # type: ignore[arg-type]
         assert [(report.partitions, report.differences) for report in reports] == [(3, [])] * 7
 
     def test_examples_of_before_are_a_difference(self, config: Config) -> None:
         """They would refuse an impression that has waited, or one whose time is days ahead."""
         own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
         make_topic(config, config.topics.examples, message_timestamp_before_max_ms="3600000")
-        reports = ensure(Cluster(config.kafka), config.topics, joining=JoinSettings(**own))  # type: ignore[arg-type]
+        reports = ensure(Cluster(config.kafka), NeededTopics(config.topics, joining=JoinSettings(**own)))  # type: ignore[arg-type]
         differences = [each for report in reports for each in report.differences]
         assert [(each.topic, each.property, each.expected) for each in differences] == [
             (config.topics.examples, "message.timestamp.before.max.ms", f"at least {UNLIMITED}"),

@@ -2,6 +2,7 @@
 
 import io
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,11 +21,19 @@ from stream_apple.demo.loop.loop_report import (
 )
 
 VIEW = LoopView(
-    "waiting for the last outcomes", 200_000, 150_000, 4_000.0, 145_000, 140_000, 10_000, 3_456, 138_000,
-    Latency(11.25, 123.4), Judgement(0.5432, 0.6543),
+    doing="waiting for the last outcomes",
+    total=200_000,
+    asked=150_000,
+    per_second=4_000.0,
+    answered=145_000,
+    undecided=10_000,
+    clicks_to_come=3_456,
+    examples=138_000,
+    latency=Latency(11.25, 123.4),
+    recent=Judgement(0.5432, 0.6543),
     curve=tuple(LoopPoint(3000 * step, Judgement(0.7 - 0.003 * step, 0.65)) for step in range(1, 47)),
     address="http://127.0.0.1:65535",
-)  # fmt: skip
+)
 GOOD = LoopReport(LoopResult(900, 800, 300, 300, 900, 1.0, 5.0, 0, 0.5, 0.65), 900, 0)
 
 
@@ -53,7 +62,7 @@ def test_the_picture_fits_a_terminal(width: int) -> None:
 
 def test_before_the_first_request_it_says_what_is_done() -> None:
     """There is no empty plot."""
-    text = "\n".join(rendered(loop_picture(LoopView("compiling", 100), 80), 80))
+    text = "\n".join(rendered(loop_picture(LoopView(doing="compiling", total=100), 80), 80))
     assert "compiling ..." in text
     assert "requests" not in text
 
@@ -62,7 +71,7 @@ def test_before_there_is_a_model_the_plot_is_empty() -> None:
     """Points without a loss are no points, and the range is still one."""
     nothing = tuple(LoopPoint(number, NO_JUDGEMENT) for number in range(5))
     for curve in ((), nothing, (*nothing, *VIEW.curve)):
-        text = "\n".join(rendered(loop_picture(VIEW._replace(curve=curve), 80), 80))
+        text = "\n".join(rendered(loop_picture(replace(VIEW, curve=curve), 80), 80))
         assert "nan" not in text.lower()
 
 

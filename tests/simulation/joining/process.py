@@ -12,14 +12,12 @@ from stream.joining.two_logs import RULE, rule_of
 from stream_apple.core.input.framing import Schemas
 from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings
 from stream_apple.stream.joining.rule import JoinRule
-from stream_apple.stream.joining.watchers import JoinWatchers
 from stream_apple.stream.loop.transaction import CommitSettings
 
 GROUP = "joiners"
 JOIN_RULE = rule_of(RULE)
 DEAD_LETTERS = "join-dead-letters"
 _NOBODY: Any = Unmeasured()
-WATCHERS = JoinWatchers(_NOBODY, _NOBODY)
 SETTINGS = JoinLoopSettings(fetch_records=7, commits=CommitSettings(9, 2.0))
 
 
@@ -41,5 +39,13 @@ class JoinerProcess(MemberProcess):
         member = Member(GROUP, instance, f"{GROUP}.{instance}")
         super().__init__(cluster, member, rule.impressions, faults, delivery)
         self.loop = JoinLoop(
-            self.broker, rule, DEAD_LETTERS, SETTINGS, WATCHERS, now=seconds, time_of_day=seconds, schemas=schemas
+            self.broker,
+            rule,
+            DEAD_LETTERS,
+            SETTINGS,
+            _NOBODY,
+            _NOBODY,
+            now=seconds,
+            time_of_day=seconds,
+            schemas=schemas,
         )

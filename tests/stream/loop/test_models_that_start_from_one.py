@@ -63,7 +63,7 @@ def predictions(cluster: MemoryCluster, partition: int) -> list[bytes | None]:
 def verify(cluster: MemoryCluster) -> list[Report]:
     """Reports on all partitions."""
     verifier = Verifier(Sources(ClusterLogs(cluster), WARM.provenance, made, 7), lambda *_: None)
-    return [verifier.verify(number) for number in range(len(cluster.logs(TOPIC)))]
+    return verifier.verify_each(range(len(cluster.logs(TOPIC))))
 
 
 def test_a_model_begins_with_what_was_learned_and_with_nothing_else() -> None:

@@ -158,7 +158,7 @@ def test_verification_sees_class_and_probability(field: str) -> None:
     commit(logs, model, pointer)
 
     def verified() -> Any:
-        return Verifier(Sources(logs, PROVENANCE, new_model, 50), lambda *_: None).verify(PARTITION, None)
+        return Verifier(Sources(logs, PROVENANCE, new_model, 50), lambda *_: None).verify_each([PARTITION])[0]
 
     assert verified().fault_count == 0
     log = logs.logs["predictions", PARTITION]
@@ -173,15 +173,15 @@ def test_what_is_shown() -> None:
     model = new_model()
     model.process(RECORDS)
     view = view_model(model, Names(100), 5)
-    losses = view.learning.losses["start"]
+    losses = view.losses["start"]
     assert losses.loss < losses.best_constant_loss
     assert losses.loss <= losses.linear_loss
     assert 0.7 < losses.label < 1
     assert losses.prediction == pytest.approx(losses.label, abs=0.15)
-    assert view.learning.quality["start"]["apple"].loss == pytest.approx(losses.apple_loss)
-    assert sum(view.learning.mixture.shares.values()) == pytest.approx(1)
+    assert view.quality["start"]["apple"].loss == pytest.approx(losses.apple_loss)
+    assert sum(view.mixture.shares.values()) == pytest.approx(1)
     assert view.monomials.products[0].salience > 0
-    assert view.learning.options["classes"] == CLASSES
+    assert view.options["classes"] == CLASSES
 
 
 def test_a_worker_is_configured_so() -> None:

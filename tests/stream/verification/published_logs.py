@@ -150,7 +150,7 @@ def life(partition: int = PARTITION, logs: MemoryLogs | None = None) -> MemoryLo
 
 def verify(logs: MemoryLogs, to: int | None = None) -> Report:
     """The report on the partition in question."""
-    return Verifier(Sources(logs, PROVENANCE, new_model, 50), lambda *_: None).verify(PARTITION, to)
+    return Verifier(Sources(logs, PROVENANCE, new_model, 50), lambda *_: None).verify_each([PARTITION], to)[0]
 
 
 def verify_all(logs: MemoryLogs) -> list[Report]:

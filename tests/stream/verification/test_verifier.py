@@ -235,7 +235,7 @@ class TestOrigin:
         logs = life()
         other = Verifier(Sources(logs, PROVENANCE._replace(settings={}), new_model, 50), lambda *_: None)
         with pytest.raises(ConfigurationError, match="of this configuration"):
-            other.verify(PARTITION)
+            other.verify_each([PARTITION])
 
     def test_a_snapshot_that_a_newer_one_displaces_meanwhile(self) -> None:
         """The pointer leads to nothing, and the committed offset has another one by then: that one is verified."""

@@ -87,7 +87,7 @@ def verify(cluster: MemoryCluster) -> list[Report]:
     """Reports on all partitions, when what dead workers left open has been decided."""
     cluster.time_out_transactions()
     verifier = Verifier(Sources(ClusterLogs(cluster), SETUP.provenance, new_model, 7), lambda *_: None)
-    return [verifier.verify(number) for number in range(len(cluster.logs(TOPIC)))]
+    return verifier.verify_each(range(len(cluster.logs(TOPIC))))
 
 
 @pytest.mark.parametrize("seed", range(12))

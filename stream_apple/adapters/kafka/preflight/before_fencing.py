@@ -13,13 +13,10 @@ coordinator dies while an admin client asks it anything (its pull request 5397).
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 
-from stream_apple.adapters.kafka import topics as needs
 from stream_apple.adapters.kafka.admin import Cluster, timeout_faults
-from stream_apple.adapters.kafka.client_properties import reader_properties
-from stream_apple.adapters.kafka.log_reader import GroupView
-from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.adapters.kafka.log_reader import committed_now
+from stream_apple.adapters.kafka.topics import NeededTopics, compare, existing
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.partitions.recovery import Exceptions, check_in_log, plan_recovery
@@ -62,19 +59,15 @@ def _topic_faults(cluster: Cluster, config: Config) -> Iterator[str]:
     """Yield faults of partitions and permissions that would stop the worker at once."""
     if not cluster.has_controller:
         return  # librdkafka's mock cluster does not answer such requests
-    topics = config.topics
+    needs = NeededTopics(config.topics, merging=config.merging)
     try:
-        found = needs.existing(cluster, topics.names(merging=config.merging), settings=False)
+        found = existing(cluster, needs.names, settings=False)
     except BrokerError:
         return
     for name, topic in found.items():
-        examples = found.get(topics.examples, topic).partitions
-        count = needs.partitions_of(topics, name, examples, topic.partitions)
-        faults = [
-            f"{each.property}: expected {each.expected}, found {each.found}"
-            for each in needs.compare(name, topic, [], count)
-        ]
-        faults += needs.missing_permissions(topics, name, topic.operations)
+        examples = found.get(config.topics.examples, topic).partitions
+        count = None if name in needs.folding else needs.partitions_of(name, examples)
+        faults = [*map(str, compare(name, topic, [], count)), *needs.missing_permissions(name, topic.operations)]
         yield from (f"topic {name}: {fault}" for fault in faults)
 
 
@@ -93,8 +86,7 @@ def _check_models(cluster: Cluster, config: Config) -> None:
     examples, models = config.topics.examples, config.topics.models
     provenance, exceptions = Provenance.of(config), Exceptions.of(config)
     # This must not wait for a transaction that a dead predecessor left open, as only the fencing ends that.
-    with closing(GroupView(reader_properties(config.kafka, config.worker.group), examples, RetryPolicy())) as view:
-        offsets = view.committed(range(cluster.topics.get(examples, 0)))
+    offsets = committed_now(config.kafka, config.worker.group, examples, range(cluster.topics.get(examples, 0)))
     committed = {number: each for number, each in offsets.items() if each is not None}
     notes = {number: provenance.read_metadata(number, each) for number, each in committed.items()}
     saved = [number for number, note in notes.items() if note.snapshot is not None]

@@ -8,21 +8,30 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 # The package types its admin module and does not mark what it exports.
 from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-defined]
 
-from stream_apple.adapters.kafka import topics as needs
 from stream_apple.adapters.kafka.admin import REQUEST_S, SILENT, Cluster, Finding, timeout_faults
 from stream_apple.adapters.kafka.client_properties import property_faults, queues_of, with_room
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text
 from stream_apple.adapters.kafka.preflight.join_check import check_join
 from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.adapters.kafka.topics import Existing
+from stream_apple.adapters.kafka.topics import (
+    FOREVER,
+    RETENTION_MS,
+    UNLIMITED,
+    Existing,
+    NeededTopics,
+    compare,
+    existing,
+    refused,
+    unavailable,
+)
 from stream_apple.config import Config
 from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import memory_limit, queue_bytes, too_large, worker_bytes
 from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import BrokerError, ConfigurationError
 
-_OUTAGE_MS = needs.RETENTION_MS // 2
+_OUTAGE_MS = RETENTION_MS // 2
 """How long a worker may be down, such as over a weekend: `topics` keeps records for at least that long."""
 
 # librdkafka's own defaults, and the size of an answer besides its batches.
@@ -107,49 +116,45 @@ def _guarded(subject: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
-    topics, max_record_bytes = config.topics, config.limits.max_record_bytes
-    joining = config.join if config.joining else None
-    logs = set() if joining is None else {joining.impressions, joining.outcomes}
-    only_read = {topics.examples} if joining is None else {joining.impressions}
-    names = topics.names(merging=config.merging) + ([] if joining is None else joining.topics)
-    found = needs.existing(cluster, names)
-    made = needs.creation(topics, needs.RETENTION_MS, joining)
-    examples = found[topics.examples].settings if topics.examples in found else made[topics.examples]
-    needed = needs.requirements(topics, examples, max_record_bytes, merging=config.merging, joining=joining)
-    partitions = found[topics.examples].partitions if topics.examples in found else None
-    for name, requirements in needed.items():
+    needs, examples = NeededTopics.of(config), config.topics.examples
+    found = existing(cluster, needs.names)
+    settings = found[examples].settings if examples in found else needs.creation(RETENTION_MS)[examples]
+    for name, requirements in needs.requirements(settings).items():
         subject = f"topic {name}"
         if name not in found:
             yield Finding("fault", subject, "expected an existing topic, found none: `stream-apple topics` creates it")
             continue
         topic = found[name]
-        count = needs.partitions_of(topics, name, partitions or topic.partitions, topic.partitions, joining)
+        count = None if name in needs.folding else needs.partitions_of(name, found.get(examples, topic).partitions)
         faults = [
-            f"{fault.property}: expected {fault.expected}, found {fault.found}"
-            for fault in needs.compare(name, topic, requirements, count)
+            *map(str, compare(name, topic, requirements, count)),
+            *unavailable(topic, written=name != needs.input),
+            *needs.missing_permissions(name, topic.operations),
         ]
-        faults += needs.unavailable(topic, written=name not in only_read)
-        faults += needs.missing_permissions(topics, name, topic.operations, joining)
         for fault in faults:
             yield Finding("fault", subject, fault)
         if not faults:
             held = ", ".join(f"{item.setting} {topic.settings[item.setting]}" for item in requirements)
             yield Finding("ok", subject, f"partitions {topic.partitions}, replicas {topic.replicas}, {held}")
-        if name == topics.examples:
-            yield _clock(subject, topic, "epochs follow")
-            yield from _retention(subject, topic, "a worker that still has to learn them refuses to go on")
-        if name in logs:
-            yield _clock(subject, topic, "what is joined follows")
-            without = "impressions that may need them are late"
-            refused = "a joiner that still has to join them refuses to go on"
-            yield from _retention(subject, topic, without if joining and name == joining.outcomes else refused)
-        if name == topics.examples or name in logs:
-            yield from _sizes(subject, topic, config)
-    yield from _batches(config, [topic for name, topic in found.items() if name not in only_read])
+        yield from _log(subject, topic, name, config)
+    yield from _batches(config, [topic for name, topic in found.items() if name != needs.input])
+
+
+def _log(subject: str, topic: Existing, name: str, config: Config) -> Iterator[Finding]:
+    """Yield notes about a log whose records are learned or joined, and faults of its sizes; nothing of others."""
+    who, refusal = {
+        config.join.impressions: ("what is joined follows", "a joiner that still has to join them refuses to go on"),
+        config.join.outcomes: ("what is joined follows", "impressions that may need them are late"),
+        config.topics.examples: ("epochs follow", "a worker that still has to learn them refuses to go on"),
+    }.get(name, ("", ""))
+    if who:
+        yield _clock(subject, topic, who)
+        yield from _retention(subject, topic, refusal)
+        yield from _sizes(subject, topic, config)
 
 
 def _sizes(subject: str, topic: Existing, config: Config) -> Iterator[Finding]:
-    """Whether the consumer takes what the topic may hold, and a note about what can't be answered whole."""
+    """Yield a fault if the consumer does not take what the topic may hold, and a note of what is not answered whole."""
     largest = int(topic.settings["max.message.bytes"])
     answer = int(config.kafka.get("receive.message.max.bytes", _RECEIVE_BYTES)) - _RESPONSE_BYTES
     if largest > answer:
@@ -191,17 +196,17 @@ def _retention(subject: str, topic: Existing, refusal: str) -> Iterator[Finding]
 
     refusal  says what happens then
     """
-    size = int(topic.settings.get("retention.bytes", needs.FOREVER))
-    if size != needs.FOREVER:
+    size = int(topic.settings.get("retention.bytes", FOREVER))
+    if size != FOREVER:
         yield Finding(
             "note", subject, f"retention.bytes {size}: the oldest records go whenever there are more; {refusal}"
         )
-    kept = int(topic.settings.get("retention.ms", needs.FOREVER))
-    if kept == needs.FOREVER:
+    kept = int(topic.settings.get("retention.ms", FOREVER))
+    if kept == FOREVER:
         return
     if kept < _OUTAGE_MS:
         yield Finding("note", subject, f"retention.ms {kept}: records go after {format_duration(kept)}; {refusal}")
-    oldest = int(topic.settings.get("message.timestamp.before.max.ms", needs.UNLIMITED))
+    oldest = int(topic.settings.get("message.timestamp.before.max.ms", UNLIMITED))
     if oldest >= kept and topic.settings.get("message.timestamp.type") == "CreateTime":
         yield Finding(
             "note",
@@ -222,7 +227,7 @@ def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
         return
     operations = frozenset(operation.name for operation in description.authorized_operations or ())
     if "READ" not in operations:
-        yield Finding("fault", subject, needs.refused({"READ"}, operations))
+        yield Finding("fault", subject, refused({"READ"}, operations))
     if description.members:
         names = sorted(member.group_instance_id or member.client_id for member in description.members)
         yield Finding("note", subject, f"{description.state.name.lower()}, members now: {', '.join(names)}")

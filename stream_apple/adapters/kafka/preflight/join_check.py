@@ -1,13 +1,10 @@
 """Checks whether a joiner that starts now would find its place in both logs of every partition."""
 
 from collections.abc import Iterator
-from contextlib import closing
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
-from stream_apple.adapters.kafka.client_properties import reader_properties
-from stream_apple.adapters.kafka.log_reader import GroupView
+from stream_apple.adapters.kafka.log_reader import committed_now
 from stream_apple.adapters.kafka.preflight.joined_before import check_joined_before
-from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.joining.rule import JoinRule
@@ -24,12 +21,11 @@ def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
     subject, partitions = f"group {group}", cluster.topics.get(rule.impressions, 0)
     if cluster.topics.get(rule.outcomes) != partitions:
         return
-    with closing(GroupView(reader_properties(config.kafka, group), rule.impressions, RetryPolicy(REQUEST_S))) as view:
-        try:
-            committed = view.committed(range(partitions))
-        except (BrokerError, ConfigurationError) as error:
-            yield Finding("fault", subject, f"expected readable offsets, found: {error}")
-            return
+    try:
+        committed = committed_now(config.kafka, group, rule.impressions, range(partitions), REQUEST_S)
+    except (BrokerError, ConfigurationError) as error:
+        yield Finding("fault", subject, f"expected readable offsets, found: {error}")
+        return
     shown, said = (cluster.log_ranges(topic, range(partitions)) for topic in (rule.impressions, rule.outcomes))
     known = sum(each is not None for each in committed.values())
     yield Finding("ok", subject, f"readable, partitions of {rule.impressions} with an offset: {known}")

@@ -14,15 +14,11 @@ from contextlib import closing, suppress
 from typing import NamedTuple
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
-from stream_apple.adapters.kafka.client_properties import reader_properties
-from stream_apple.adapters.kafka.log_reader import CommittedReader, GroupView
+from stream_apple.adapters.kafka.log_reader import CommittedReader, committed_now
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
-from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.joining.own_messages import HeartbeatOrigin, origin_of_heartbeat
-
-_TAILS = (1_000, 10_000, 100_000)
-"""How many offsets at each partition's end are read; the next number is taken if they hold no heartbeat."""
 
 
 class _Evidence(NamedTuple):
@@ -69,9 +65,9 @@ def refuse_joined_before(config: Config, cluster: Cluster) -> None:
 
 def _without_offset(config: Config, partitions: Collection[int]) -> list[int]:
     """Return those of the partitions of which the group has no offset."""
-    properties = reader_properties(config.kafka, config.join.group)
-    with closing(GroupView(properties, config.join.impressions, RetryPolicy(REQUEST_S))) as view:
-        return [number for number, each in view.committed(list(partitions)).items() if each is None]
+    join, asked = config.join, list(partitions)
+    found = committed_now(config.kafka, join.group, join.impressions, asked, REQUEST_S)
+    return [number for number, each in found.items() if each is None]
 
 
 def _evidence(config: Config, cluster: Cluster, partitions: Collection[int]) -> Mapping[int, _Evidence]:
@@ -79,19 +75,12 @@ def _evidence(config: Config, cluster: Cluster, partitions: Collection[int]) -> 
     join, found = config.join, dict[int, _Evidence]()
     ours = join.impressions, config.topics.examples
     ends = {number: log.high for number, log in cluster.log_ranges(join.impressions, partitions).items()}
+    left = {(join.outcomes, number) for number in partitions}
     with closing(CommittedReader(config.kafka, join.group, RetryPolicy(REQUEST_S))) as reader:
-        logs = {number: reader.committed_range(join.outcomes, number) for number in partitions}
-        for back in _TAILS:
-            unread = {number: log for number, log in logs.items() if number not in found and log.low < log.high}
-            if not unread:
-                break
-            reader.begin({(join.outcomes, number): max(log.low, log.high - back) for number, log in unread.items()})
-            # If retention has deleted what was to be read, the next, longer look begins anew.
-            with suppress(GapError):
-                for records in reader.read_to({(join.outcomes, number): log.high for number, log in unread.items()}):
-                    for _, record in records:
-                        number, origin = record.partition(), origin_of_heartbeat(record)
-                        if origin and origin[1:3] == ours and origin.covers <= ends[number]:
-                            found[number] = _Evidence(record.offset(), origin)
-            logs = {number: log for number, log in unread.items() if log.high - log.low > back}
+        for records in reader.tails(left):
+            for _, record in records:
+                number, origin = record.partition(), origin_of_heartbeat(record)
+                if origin and origin[1:3] == ours and origin.covers <= ends[number]:
+                    found[number] = _Evidence(record.offset(), origin)
+            left -= {(join.outcomes, number) for number in found}
     return found

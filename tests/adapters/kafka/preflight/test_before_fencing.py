@@ -10,7 +10,7 @@ from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing, check_uncompacted
-from stream_apple.adapters.kafka.topics import ensure
+from stream_apple.adapters.kafka.topics import NeededTopics, ensure
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError, GapError, SnapshotError
 from stream_apple.stream.positions.lineage import SnapshotPointer
@@ -100,7 +100,7 @@ class TestTopics:
     @pytest.mark.parametrize("role", ["predictions", "models"])
     def test_partitions_that_differ(self, config: Config, role: str) -> None:
         """One message for all faults."""
-        ensure(Cluster(config.kafka), config.topics, 2)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics), 2)
         other = f"{getattr(config.topics, role)}-other"
         make_topic(config, other, 3)
         wrong = config.model_copy(update={"topics": config.topics.model_copy(update={role: other})})

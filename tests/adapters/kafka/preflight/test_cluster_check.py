@@ -20,7 +20,7 @@ from support.waiting import DEADLINE_S, wait_until
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing
 from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
-from stream_apple.adapters.kafka.topics import UNLIMITED, ensure
+from stream_apple.adapters.kafka.topics import UNLIMITED, NeededTopics, ensure
 from stream_apple.config import Config
 from stream_apple.config.memory import MemoryLimit
 from stream_apple.errors import ConfigurationError
@@ -35,7 +35,7 @@ class TestCheck:
 
     def test_finds_no_fault_where_there_is_none(self, config: Config) -> None:
         """Right after `topics`, every line is ok or a note, and each part is spoken of."""
-        ensure(Cluster(config.kafka), config.topics, 2)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics), 2)
         findings = list(check_cluster(config))
         assert {finding.verdict for finding in findings} == {"ok", "note"}
         topics = config.topics
@@ -58,10 +58,10 @@ class TestCheck:
         """Missing, made, and with a retention that is shorter than that of the examples."""
         merging = config.model_copy(update={"merge": config.merge.model_copy(update={"mode": "average"})})
         subject = f"topic {config.topics.merges}"
-        ensure(Cluster(config.kafka), config.topics, 3)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics), 3)
         assert [(found, "creates it" in text) for found, text in _faults(merging)] == [(subject, True)]
         assert _faults(config) == []
-        ensure(Cluster(config.kafka), config.topics, merging=True)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics, merging=True))
         assert _faults(merging) == []
         assert subject in {found.subject for found in check_cluster(merging) if found.verdict == "ok"}
         short = merging.model_copy(
@@ -96,7 +96,10 @@ class TestCheck:
     def test_finds_outputs_that_are_compacted(self, config: Config) -> None:
         """As `topics` does."""
         topics = config.topics
-        ensure(Cluster(config.kafka), topics.model_copy(update={"predictions": f"{topics.predictions}-other"}))
+        ensure(
+            Cluster(config.kafka),
+            NeededTopics(topics.model_copy(update={"predictions": f"{topics.predictions}-other"})),
+        )
         make_topic(config, topics.predictions, cleanup_policy="compact")
         found = [text for subject, text in _faults(config) if subject == f"topic {topics.predictions}"]
         assert found[0] == "cleanup.policy: expected delete, found compact"
@@ -104,7 +107,7 @@ class TestCheck:
     def test_compares_all_sizes(self, config: Config) -> None:
         """What the limits of records allow, what topics take, and what both clients can hold."""
         topics = config.topics
-        ensure(Cluster(config.kafka), topics)
+        ensure(Cluster(config.kafka), NeededTopics(topics))
         around = "(receive.message.max.bytes of the client, less 512 for what is around a batch)"
         limits = config.limits.model_copy(update={"max_record_bytes": 3_000_000})
         kafka = {
@@ -141,7 +144,10 @@ class TestCheck:
 
     def test_says_what_is_not_repeated(self, config: Config) -> None:
         """Where the topic takes records that are far above the limit, their dead letters don't have them."""
-        ensure(Cluster(config.kafka), config.topics.model_copy(update={"examples": f"{config.topics.examples}-other"}))
+        ensure(
+            Cluster(config.kafka),
+            NeededTopics(config.topics.model_copy(update={"examples": f"{config.topics.examples}-other"})),
+        )
         make_topic(config, config.topics.examples, max_message_bytes="4000000", retention_ms="-1")
         notes = [finding.text for finding in check_cluster(config) if finding.verdict == "note"]
         assert notes[-1] == (
@@ -151,7 +157,7 @@ class TestCheck:
 
     def test_finds_timeouts_that_the_brokers_refuse(self, config: Config) -> None:
         """Each with the bound, whose it is, and what it is compared with; and properties that do not fit together."""
-        ensure(Cluster(config.kafka), config.topics)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
         given = {
             "session.timeout.ms": 3_600_000,
             "max.poll.interval.ms": 3_600_000,
@@ -179,7 +185,7 @@ class TestCheck:
 
         Records count too: with what they may be, by as many threads as there are.
         """
-        ensure(Cluster(config.kafka), config.topics, 3)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics), 3)
         config = config.model_copy(update={"worker": config.worker.model_copy(update={"threads": 2})})
 
         def verdict(mebibytes: int) -> tuple[str, str]:
@@ -235,7 +241,7 @@ class TestCheck:
 
     def test_does_not_disturb_a_live_worker(self, config: Config) -> None:
         """A transaction that is open under the worker's own id is committed after the check as ever."""
-        ensure(Cluster(config.kafka), config.topics)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
         live = Producer({**config.kafka, "transactional.id": config.worker.transactional_id})
         live.init_transactions(DEADLINE_S)
         live.begin_transaction()
@@ -245,7 +251,7 @@ class TestCheck:
 
     def test_names_the_members_of_the_group(self, config: Config) -> None:
         """A worker that is running already is in the report by its identity."""
-        ensure(Cluster(config.kafka), config.topics)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
         member = Consumer({**config.kafka, "group.id": config.worker.group, "group.instance.id": "worker-7"})
         member.subscribe([config.topics.examples])
         wait_until(member.assignment, "the member's partitions", meanwhile=lambda: member.poll(0.1))
@@ -286,7 +292,7 @@ def test_check_finds_refused_permissions(jars: Path, tmp_path: Path) -> None:
     broker.start()
     try:
         config = own_config(broker.bootstrap)
-        ensure(Cluster(config.kafka), config.topics)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
         cluster = Cluster(config.kafka)
         _deny(cluster, ResourceType.TOPIC, config.topics.predictions, AclOperation.WRITE)
         _deny(cluster, ResourceType.GROUP, config.worker.group, AclOperation.READ)
@@ -299,7 +305,7 @@ def test_check_finds_refused_permissions(jars: Path, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError) as before_fencing:
             check_before_fencing(cluster, config)
         other = own_config(broker.bootstrap)
-        ensure(cluster, other.topics)
+        ensure(cluster, NeededTopics(other.topics))
         _deny(cluster, ResourceType.GROUP, other.worker.group, AclOperation.DESCRIBE)
         with pytest.raises(ConfigurationError) as unseen:
             check_before_fencing(Cluster(other.kafka), other)

@@ -10,7 +10,7 @@ from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
-from stream_apple.adapters.kafka.topics import ensure, missing_permissions
+from stream_apple.adapters.kafka.topics import NeededTopics, ensure
 from stream_apple.config import Config
 from stream_apple.config.schema import JoinSettings
 from stream_apple.stream.joining.clock import OutcomeClock
@@ -41,7 +41,7 @@ def findings(config: Config, verdict: str) -> list[tuple[str, str]]:
 
 def made(config: Config, partitions: int = 2) -> None:
     """All topics, as the command makes them."""
-    ensure(Cluster(config.kafka), config.topics, partitions, joining=config.join)
+    ensure(Cluster(config.kafka), NeededTopics(config.topics, joining=config.join), partitions)
 
 
 class Left:
@@ -102,12 +102,12 @@ class TestTopics:
     def test_nothing_is_said_where_nothing_is_joined(self, config: Config) -> None:
         """Without the section, topics of these names need not exist."""
         plain = Config.model_validate({**config.model_dump(exclude={"join"}, exclude_unset=True)})
-        ensure(Cluster(plain.kafka), plain.topics, 2)
+        ensure(Cluster(plain.kafka), NeededTopics(plain.topics), 2)
         assert findings(plain, "fault") == []
 
     def test_missing_topics(self, config: Config) -> None:
         """Each is a fault that names the command which makes it; nothing is asked of the group then."""
-        ensure(Cluster(config.kafka), config.topics, 2)
+        ensure(Cluster(config.kafka), NeededTopics(config.topics), 2)
         faults = findings(config, "fault")
         assert {(f"topic {name}", True) for name in config.join.topics} <= {
             (subject, "`stream-apple topics` creates it" in text) for subject, text in faults
@@ -116,7 +116,7 @@ class TestTopics:
     def test_every_wrong_property(self, config: Config) -> None:
         """Other numbers of partitions, compaction, a retention that the wait outlasts, examples that are refused."""
         join, topics = config.join, config.topics
-        ensure(Cluster(config.kafka), topics, 2)
+        ensure(Cluster(config.kafka), NeededTopics(topics), 2)
         make_topic(config, join.impressions, 3, retention_ms=str(HOUR))
         make_topic(config, join.outcomes, 2, cleanup_policy="compact", retention_bytes="1000")
         make_topic(config, join.dead_letters, 1)
@@ -146,8 +146,9 @@ class TestTopics:
 def test_permissions(config: Config) -> None:
     """What a joiner reads and writes, in topics that a worker only reads, too."""
     join, topics = config.join, config.topics
+    needs = NeededTopics(topics, joining=join)
     found = {
-        name: missing_permissions(topics, name, frozenset({"READ"}), join)
+        name: needs.missing_permissions(name, frozenset({"READ"}))
         for name in (topics.examples, join.impressions, join.outcomes, join.dead_letters)
     }
     both = "permissions: expected READ, WRITE, found READ"
@@ -157,7 +158,7 @@ def test_permissions(config: Config) -> None:
         join.outcomes: [both],
         join.dead_letters: ["permissions: expected WRITE, found READ"],
     }
-    assert missing_permissions(topics, topics.examples, frozenset({"READ"})) == []
+    assert NeededTopics(topics).missing_permissions(topics.examples, frozenset({"READ"})) == []
 
 
 class TestOffsets:

@@ -39,6 +39,7 @@ class RetryPolicy:
 
     deadline_s  of each series of attempts
     slow        is told what a call does that has waited for SLOW_S, once until a call succeeds
+    address     of the brokers, for errors; "" if something else tells it
     """
 
     def __init__(
@@ -48,11 +49,13 @@ class RetryPolicy:
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         slow: Callable[[str], None] = lambda _doing: None,
+        address: str = "",
     ) -> None:
         self.deadline_s = deadline_s
         self._now = now
         self._sleep = sleep
         self._slow = slow
+        self._at = f" at {address}" if address else ""
         self._slow_told = False
         self._doing = ""
         self._stop_by = float("inf")
@@ -150,7 +153,11 @@ class RetryPolicy:
                     reason, cause = "the call is still blocked", failure
             if self.is_over:
                 raise BrokerError(f"{what}: asked to stop while waiting for Kafka: {reason}") from cause
-            raise BrokerError(f"{what}: no success within {self.deadline_s:g} s: {reason}") from cause
+            raise self.without_success(what, reason) from cause
+
+    def without_success(self, what: str, why: str) -> BrokerError:
+        """Return the error of a call that has had no success until the deadline."""
+        return BrokerError(f"{what}: no success within {self.deadline_s:g} s{self._at}: {why}")
 
     def retry_while(self, is_passing: Callable[[KafkaError], bool], call: Callable[[], _T]) -> _T:
         """Return the result of `call`, repeated while `is_passing` is true of its error; else raise KafkaException."""

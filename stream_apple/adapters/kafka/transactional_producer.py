@@ -175,7 +175,7 @@ class TransactionalProducer:
             with self._retry.waiting(what), translated(what):
                 self._executor.wait(self._confirming, lambda: self._retry.is_over or time.monotonic() >= deadline)
         except AbandonedError:
-            raise BrokerError(f"{what}: no success within {self._retry.deadline_s:g} s, or asked to stop") from None
+            raise self._retry.without_success(what, "no answer, or asked to stop") from None
         self._confirming = None
         self._confirmed_at = time.monotonic()
 
@@ -268,7 +268,7 @@ class TransactionalProducer:
             except BufferError:
                 continue
             return
-        raise BrokerError(f"{place}: expected room in the queue within {self._retry.deadline_s:g} s, found none")
+        raise self._retry.without_success(place, "the queue has no room")
 
     def _delivery_report(
         self, on_written: Callable[[int], None], place: str
@@ -301,9 +301,7 @@ class TransactionalProducer:
             if self._retry.is_over:
                 raise BrokerError(f"flush: asked to stop while waiting for Kafka to take {left} messages")
             if time.monotonic() >= deadline:
-                raise BrokerError(
-                    f"flush: no success within {self._retry.deadline_s:g} s: {left} messages are not taken"
-                )
+                raise self._retry.without_success("flush", f"{left} messages are not taken")
 
     def _flush_slice(self) -> int:
         with translated("flush"):

@@ -293,7 +293,7 @@ def test_a_queue_that_does_not_empty_is_an_error(parts: Parts) -> None:
     producer, retry = parts
     retry.deadline_s = 0.1
     producer.send("predictions", 1, None, b"1", 0)
-    with pytest.raises(BrokerError, match=r"predictions-1: expected room in the queue within 0\.1 s, found none"):
+    with pytest.raises(BrokerError, match=r"predictions-1: no success within 0\.1 s: the queue has no room"):
         producer.send("predictions", 1, None, b"2", 0)
     with pytest.raises(BrokerError, match=r"flush: no success within 0\.1 s: 1 messages are not taken"):
         producer.flush()

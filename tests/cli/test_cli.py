@@ -307,7 +307,12 @@ class TestTopicsAndCheck:
             "topics", *settings, "--retention", "1d", "--partitions", "2", "--replication-factor", "3", "--alter"
         )
         assert fewer.returncode == 78
-        assert "nothing was altered; replication factor can't be altered here" in fewer.stderr
+        assert (
+            "nothing was altered; partitions are added, with a larger --partitions and --alter, but never removed, "
+            "and replication factor can't be altered here" in fewer.stderr
+        )
+        fewer = _run("topics", *settings, "--partitions", "2")
+        assert "can't be altered" not in fewer.stderr
 
 
 @pytest.mark.parametrize(

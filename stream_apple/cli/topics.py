@@ -104,7 +104,9 @@ def _advice(different: list[Difference], *, altering: bool) -> str:
     stuck = sorted({each.property for each in different if not each.alterable()})
     if not stuck:
         return "nothing was done; with --alter the same command changes what is found to what is expected"
-    advice = f"nothing was {'altered' if altering else 'done'}; {', '.join(stuck)} can't be altered here"
+    rules = {"partitions": "partitions are added, with a larger --partitions and --alter, but never removed"}
+    reasons = ", and ".join(rules.get(name, f"{name} can't be altered here") for name in stuck)
+    advice = f"nothing was {'altered' if altering else 'done'}; {reasons}"
     return f"{advice}: name other topics in [topics], or mend them with Kafka's own tools"
 
 

@@ -11,8 +11,11 @@ from stream_apple.errors import ConfigurationError
 
 def _pairs(value: object) -> object:
     if isinstance(value, str):
-        pairs = (pair.rpartition("=") for pair in value.strip().strip("{}").split(",") if pair.strip())
-        value = {label.strip(): number.strip() for label, _, number in pairs}
+        pairs = [pair.rpartition("=") for pair in value.strip().strip("{}").split(",") if pair.strip()]
+        named = {label.strip(): number.strip() for label, _, number in pairs}
+        if len(named) < len(pairs):
+            raise ValueError("each label once")
+        return named
     return value
 
 
@@ -36,7 +39,7 @@ FieldPaths = Annotated[
 LabelMap = Annotated[
     dict[str, Number],
     BeforeValidator(_pairs),
-    expected_as("a table from labels as they are written to numbers, such as { yes = 1, no = 0 }"),
+    expected_as("a table from labels as they are written to numbers, each label once, such as { yes = 1, no = 0 }"),
 ]
 Separator = Annotated[str, text_field(r"^[^\x00-\x1f=]{1,3}$", "1 to 3 characters without '='", expert=True)]
 ZoneName = Annotated[str, AfterValidator(_zone), expected_as("a time zone, such as 'Europe/Berlin'")]

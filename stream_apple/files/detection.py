@@ -9,10 +9,12 @@
 
 A bar in a comment of svmlight does not count: a line that is whole without its comment is svmlight. A name of a column
 may have a bar, too. Such a header begins with neither a label nor a tag in quotes, and has no feature behind the bar,
-or more than one cell before it.
+or spaces and more than one cell before it. Where that says nothing, as a tag may have a comma, the next line does: a
+row of cells has no bar.
 """
 
 import re
+from collections.abc import Callable
 from enum import Enum
 from typing import BinaryIO
 
@@ -66,17 +68,22 @@ def detect_format(stream: BinaryIO) -> tuple[FileFormat | None, bytes]:
     line = first if first.endswith(b"\n") else first + stream.readline(MAX_LINE_BYTES)
     line = line.removeprefix(_BOM)
     head = bytearray(line)
+
+    def following() -> bytes:
+        more = stream.readline(MAX_LINE_BYTES)
+        head.extend(more)
+        return more
+
     while line:
         if line.strip() and not line.lstrip().startswith(b"#"):
-            return _of_line(line), bytes(head)
-        line = stream.readline(MAX_LINE_BYTES)
-        head += line
+            return _of_line(line, following), bytes(head)
+        line = following()
         if len(head) > MAX_LINE_BYTES:
             raise ParseError(f"an example in the first {MAX_LINE_BYTES} bytes", "blank lines and comments only")
     return None, bytes(head)
 
 
-def _of_line(line: bytes) -> FileFormat:
+def _of_line(line: bytes, following: Callable[[], bytes]) -> FileFormat:
     if frame := framing(line):
         raise _unknown(frame)
     for packing, magic in _PACKED.items():
@@ -90,17 +97,22 @@ def _of_line(line: bytes) -> FileFormat:
         return FileFormat.JSON_LINES
     if _SVMLIGHT.fullmatch(line):
         return FileFormat.SVMLIGHT
-    if b"|" in line and not _is_header(line):
+    if b"|" in line and not _is_header(line, following):
         return FileFormat.VOWPAL_WABBIT
     if _DELIMITER.search(line):
         return FileFormat.CSV
     raise _unknown(line[:200].rstrip().decode(errors="backslashreplace"))
 
 
-def _is_header(line: bytes) -> bool:
+def _is_header(line: bytes, following: Callable[[], bytes]) -> bool:
     """Return whether a line with a bar is a header of CSV, see above."""
     head, _, body = line.strip().partition(b"|")
-    return not _LABELLED.match(head) and bool(_DELIMITER.search(head if b" " in body else line))
+    if _LABELLED.match(head) or not _DELIMITER.search(line):
+        return False
+    if b" " not in body or (b" " in head and _DELIMITER.search(head)):
+        return True
+    row = following().strip()
+    return bool(row) and b"|" not in row
 
 
 def _unknown(found: str) -> ParseError:

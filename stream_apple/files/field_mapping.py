@@ -67,7 +67,7 @@ def example_of(record: object, timestamp_field: str | None = None, key_field: st
     return Example(
         label=None if label is None else _number("label", label),
         weight=weight,
-        id=None if record.get("id") is None else identifier("id", record["id"]),
+        id=identifier("id", record["id"]) if "id" in record else None,
         features=_features(record),
         timestamp_ms=None if timestamp_field is None else milliseconds(_held("timestamp", record, timestamp_field)),
         key=None if key_field is None else key_in(key_field, _held("key", record, key_field)),

@@ -121,6 +121,8 @@ def _cast(field: Any, reader: RowReader, pa: Any) -> Any:  # noqa: ANN401  pyarr
         return pa.timestamp("us")
     if field.name == reader.key_field and (types.is_binary(kind) or types.is_large_binary(kind)):
         return kind
+    if types.is_decimal(kind) and reader.as_they_are and field.name in reader.texts - reader.times:
+        return kind  # spelled with all its digits, as other formats spell it
     if types.is_decimal(kind) or types.is_floating(kind):
         return pa.float64()
     if reader.as_they_are:

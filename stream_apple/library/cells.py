@@ -116,7 +116,8 @@ def refuse_surrogate(error: UnicodeEncodeError) -> NoReturn:
 def number_of(value: Any, where: str) -> np.float32:  # noqa: ANN401  any number
     """Return the value of a feature; UnreadableCellError if it is infinite, or 2^60 or more in size."""
     try:
-        number = np.float32(value)
+        with np.errstate(over="ignore"):  # what overflows is refused below, in words
+            number = np.float32(value)
     except OverflowError:  # an integer that no float holds
         refuse_number(value, where)
     if not abs(number) < TOO_LARGE and not math.isnan(number):

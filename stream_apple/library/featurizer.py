@@ -43,6 +43,7 @@ from stream_apple.library.cells import (
     refuse_time,
     text_of,
 )
+from stream_apple.library.online import check_counts
 
 LARGE = 2.0**59
 """Smaller numbers need no further check as values of features."""
@@ -81,7 +82,7 @@ class Featurizer:
     reading  how cells are read
     mapping  the mapping by which the model's records are read, if there is one; then `reading` is RECORD
     ngrams   the n-grams of the model, whose names are remembered, too, where rows are maps
-    limits   of what a row may hold where the codec reads it; the bytes of its message do not count
+    limits   of what a row may hold where its cells have names; the bytes of its message do not count
     """
 
     def __init__(
@@ -157,9 +158,9 @@ class Featurizer:
         size = len(frame)
         rows = max(1, _PORTION // max(1, len(names)))
         if size <= rows:
-            return self._dense([self._column(n, c) for n, c in zip(names, columns, strict=True)], size)
+            return self._dense([self._column(n, c) for n, c in zip(names, columns, strict=True)], size, 0)
         parts = [
-            self._dense([self._column(n, c[at : at + rows]) for n, c in zip(names, columns, strict=True)])
+            self._dense([self._column(n, c[at : at + rows]) for n, c in zip(names, columns, strict=True)], 0, at)
             for at in range(0, size, rows)
         ]
         return joined(parts)
@@ -218,6 +219,7 @@ class Featurizer:
             if not self.flat(row, keys, values):
                 return None
             ends.append(len(keys))
+        self._check_counts(np.diff(ends), 0)
         kept_keys, kept_values = np.array(keys, np.uint64), np.array(values, np.float64).astype(np.float32)
         kept = kept_values != 0
         indptr = np.concatenate([[0], np.cumsum(kept)])[ends].astype(np.int64)
@@ -294,8 +296,11 @@ class Featurizer:
                 keys[row], values[row] = found_keys[0], found_values[0]
         return keys, values, np.array([_attribute_of(name)], np.uint64)
 
-    def _dense(self, parts: Sequence[tuple[_Keys, _Values, _Keys]], size: int = 0) -> Batch:
-        """Return the rows of columns that stand side by side; zeros and NaN are left out."""
+    def _dense(self, parts: Sequence[tuple[_Keys, _Values, _Keys]], size: int = 0, first: int | None = None) -> Batch:
+        """Return the rows of columns that stand side by side; zeros and NaN are left out.
+
+        first  the number of the first row, if the limits hold for them: where cells have no names, zeros are absent
+        """
         size = len(parts[0][1]) if parts else size
         width = sum(values.shape[1] for _, values, _ in parts)
         if len(parts) == 1 and parts[0][0].ndim == 1:
@@ -307,7 +312,10 @@ class Featurizer:
                 stop = at + part_values.shape[1]
                 keys[:, at:stop], values[:, at:stop] = part_keys, part_values
                 at = stop
-        kept = (values != 0) & ~np.isnan(values)
+        there = ~np.isnan(values) & (keys != ABSENT)
+        if first is not None and width > self._limits.max_features:
+            self._check_counts(np.count_nonzero(there, axis=1), first)
+        kept = there & (values != 0)
         attributes = None
         if "attributes" in self._columns:
             attributes = np.concatenate([part[2] for part in parts]) if parts else np.empty(0, np.uint64)
@@ -317,6 +325,10 @@ class Featurizer:
             return self._batch(indptr, keys.reshape(-1), np.ascontiguousarray(values).reshape(-1), attributes)
         indptr = np.concatenate([[0], np.count_nonzero(kept, axis=1).cumsum()]).astype(np.int64)
         return self._batch(indptr, keys[kept], values[kept], attributes)
+
+    def _check_counts(self, counts: NDArray[np.int64], first: int) -> None:
+        """Raise ValueError for a row of too many cells; zeros count, as in a message."""
+        check_counts(counts, self._limits.max_features, "limits.max_features", first)
 
     def _batch(self, indptr: NDArray[np.int64], keys: _Keys, values: _Values, attributes: _Keys | None) -> Batch:
         """Return a batch of these features, without labels, each of weight 1, none with a namespace."""

@@ -213,10 +213,14 @@ def _used_rows(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint8
 
 def check_lengths(batch: Batch, most: int, bound: str) -> None:
     """Raise ValueError for the first row of more than `most` features; `bound` is the setting that says how many."""
-    lengths = np.diff(batch.indptr)
-    if lengths.max(initial=0) > most:
-        row = int(np.flatnonzero(lengths > most)[0])
-        raise ValueError(f"row {row}: expected at most {most:,} features ({bound}), found {lengths[row]:,}")
+    check_counts(np.diff(batch.indptr), most, bound)
+
+
+def check_counts(counts: NDArray[np.int64], most: int, bound: str, first: int = 0) -> None:
+    """Raise ValueError as `check_lengths` does, for rows of so many features, of which the first has this number."""
+    if counts.max(initial=0) > most:
+        row = int(np.flatnonzero(counts > most)[0])
+        raise ValueError(f"row {first + row}: expected at most {most:,} features ({bound}), found {counts[row]:,}")
 
 
 def probabilities_of(scores: Scores, options: Options) -> NDArray[np.float64]:

@@ -116,6 +116,17 @@ class TestHelp:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
+    def test_loads_no_compiler_for_check(self) -> None:
+        """`check --help` answers before what needs numba is imported."""
+        script = (
+            "import sys\n"
+            "from stream_apple.cli import main\n"
+            "main(['check', '--help'], standalone_mode=False)\n"
+            "sys.exit('loaded numba' if 'numba' in sys.modules else 0)"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
     def test_version(self) -> None:
         """`--version` names the package and its version."""
         assert _run("--version").stdout == "stream-apple, version 0.1.0\n"
@@ -307,7 +318,12 @@ class TestTopicsAndCheck:
             "topics", *settings, "--retention", "1d", "--partitions", "2", "--replication-factor", "3", "--alter"
         )
         assert fewer.returncode == 78
-        assert "nothing was altered; replication factor can't be altered here" in fewer.stderr
+        assert (
+            "nothing was altered; partitions are added, with a larger --partitions and --alter, but never removed, "
+            "and replication factor can't be altered here" in fewer.stderr
+        )
+        fewer = _run("topics", *settings, "--partitions", "2")
+        assert "can't be altered" not in fewer.stderr
 
 
 @pytest.mark.parametrize(

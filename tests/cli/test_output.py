@@ -76,8 +76,10 @@ class TestCommands:
     def test_findings_of_a_check(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Members of a group choose their names; our own colours stay."""
         findings = [Finding("note", HOSTILE, f"members now: {HOSTILE}")]
-        monkeypatch.setattr("stream_apple.cli.check.check_cluster", lambda *_: iter(findings))
-        for others in ("cli.check.check_output_topics", "app.record_check.check_records"):
+        monkeypatch.setattr(
+            "stream_apple.adapters.kafka.preflight.cluster_check.check_cluster", lambda *_: iter(findings)
+        )
+        for others in ("app.topic_owner.check_output_topics", "app.record_check.check_records"):
             monkeypatch.setattr(f"stream_apple.{others}", lambda _: iter(()))
         assert invoked("check") == f"\x1b[36mnote \x1b[0m  {SAFE}: members now: {SAFE}\n"
 

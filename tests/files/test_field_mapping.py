@@ -24,7 +24,7 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize("line", ['{"features": {}}', '{"features": {}, "label": null, "id": null}'])
+@pytest.mark.parametrize("line", ['{"features": {}}', '{"features": {}, "label": null}'])
 def test_absent_and_null_are_the_same(line: str) -> None:
     """No label: unlabelled; no weight: 1; no id: none."""
     assert parse_line(line) == Example(None, 1.0, None, {})
@@ -127,6 +127,7 @@ LABEL = "a finite number as label (1 for yes, 0 for no; classes are 0, 1, 2 ... 
         ('{"features": {}, "label": "1"}', f'{LABEL}, found "1"'),
         ('{"features": {}, "weight": null}', "a finite number as weight, found null"),
         ('{"features": {}, "weight": -0.5}', "a weight of at least 0, found -0.5"),
+        ('{"features": {}, "id": null}', "text, an integer or bytes as id, found none"),
         ('{"features": {}, "id": 1.5}', "text, an integer or bytes as id, found 1.5"),
         (
             '{"features": {}, "id": 18446744073709551616}',

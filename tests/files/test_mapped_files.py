@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.example import Example
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.core.learner.learner import Learner, Scores
@@ -114,6 +116,22 @@ def test_csv(tmp_path: Path, expected: str) -> None:
         table.writeheader()
         table.writerows(rows())
     assert digest_of(path) == expected
+
+
+def test_decimals_of_parquet(tmp_path: Path) -> None:
+    """As a category one has all its digits, as in CSV, and in Avro behind a registry's frame; else it is a number."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = tmp_path / "file.parquet"
+    amounts = pa.array([Decimal("1.50"), None], pa.decimal128(10, 2))
+    parquet.write_table(pa.table({"label": amounts, "code": amounts, "amount": amounts, "at": amounts}), path)
+    mapping = InputMapping(features="*", categories=("code",), timestamp="at")
+    read = read_examples(path, roles=ColumnRoles(mapping=mapping))
+    example = next(read)
+    assert example == Example(1.5, 1.0, None, {"": {"code=1.50": 1.0, "amount": 1.5}}, 1500)
+    with pytest.raises(InputFileError, match=r"row 2: expected a time .* as 'at', found none"):
+        next(read)
 
 
 def test_parquet(tmp_path: Path, expected: str) -> None:

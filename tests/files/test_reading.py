@@ -43,8 +43,20 @@ HEADERS = [
     b"label,group of|user\n1,2\n",
     b"label;a|b\n1;2\n",
     b'"a|b",label\n2,1\n',
+    b"a,b|c d,label\n1,2,3\n",
+    b"user|age,home town,label\n1,2,3\n",
+    b"full name,age|years,home town\na|b,1,c\n",
 ]
-NO_HEADERS = [b"1 a,b|f x\n", b"'a,b|f x\n", b"|a,b c\n", b"1 2 t|f x,y;z\n", b"-1|a,b\n", b"t|f x,y\n"]
+NO_HEADERS = [
+    b"1 a,b|f x\n",
+    b"'a,b|f x\n",
+    b"|a,b c\n",
+    b"1 2 t|f x,y;z\n",
+    b"-1|a,b\n",
+    b"t|f x,y\n",
+    b"u,7|f x y\nu,8|f x\n",
+    b"u,7|f x y",
+]
 """Of CSV: what is before the bar is a label or a tag, or there are features behind it."""
 
 CONTENTS = [
@@ -75,9 +87,14 @@ def test_the_content_alone_tells_the_format(
 
 @pytest.mark.parametrize("content", [*HEADERS, *NO_HEADERS])
 def test_a_column_s_name_may_have_a_bar(content: bytes, write: Write) -> None:
-    """Not every line with a bar and commas is Vowpal Wabbit's."""
+    """Not every line with a bar and commas is Vowpal Wabbit's, nor CSV."""
     expected = FileFormat.CSV if content in HEADERS else FileFormat.VOWPAL_WABBIT
     assert detect(write(content)) is expected
+
+
+def test_a_tag_without_a_quote_may_have_a_comma(write: Write) -> None:
+    """The lines that were read to tell the format are examples, too."""
+    assert [example.id for example in read_examples(write(b"u,7|f x y\nu,8|f x\n"))] == ["u,7", "u,8"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"# nothing\n", gzip.compress(b"", mtime=0)])

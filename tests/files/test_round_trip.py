@@ -87,12 +87,17 @@ def _as_text(example: Example) -> bytes:
     return (" ".join([*words, *(sections or ["|"])]) + "\n").encode()
 
 
+def _keys(example: Example) -> dict[str, object]:
+    """Return the example's keys; an id that it does not have is absent, and not null."""
+    return {name: value for name, value in example._asdict().items() if name != "id" or value is not None}
+
+
 def _as_json(example: Example) -> bytes:
-    return json.dumps(example._asdict()).encode() + b"\n"
+    return json.dumps(_keys(example)).encode() + b"\n"
 
 
 def _as_message(example: Example) -> bytes:
-    packed: bytes = msgpack.packb(example._asdict())
+    packed: bytes = msgpack.packb(_keys(example))
     return packed
 
 

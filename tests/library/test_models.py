@@ -34,6 +34,8 @@ def test_a_row_comes_in_each_form(model: LearnedModel) -> None:
     frames: list[Any] = [[row], (row,), np.array([row]), pd.Series([row]), pd.DataFrame([row]), pl.DataFrame([row])]
     for rows in frames:
         assert model.predict(rows).tolist() == expected
+    many = np.full((1, 4097), np.nan)  # missing cells are not in the row, and of an array nor are zeros
+    assert model.predict(pd.DataFrame(many)).tolist() == model.predict(np.zeros((1, 4097))).tolist()
     nothing: list[Any] = [[], np.ones((0, 3)), pd.DataFrame({"price": []})]
     for rows in nothing:
         assert model.predict(rows).tolist() == []
@@ -49,9 +51,12 @@ def test_a_row_comes_in_each_form(model: LearnedModel) -> None:
         ("price", "X: expected a frame, .* found a str"),
         (np.ones(3), "X: expected rows of cells, a two-dimensional array, found 1 dimensions"),
         (np.array([["2026"]], "M8[Y]"), "the array: .* say what of the time matters"),
+        ([{"a": 1e308}], r"feature 'a': expected a finite number below 2\^60 .*, found 1e\+308"),
         ([{"a": {"b": 2**70}}], "row 0: expected a value below 2.60 .*, found a number: [^,]*, in 'features'$"),
         ([{"a": dict.fromkeys(map(str, range(4097)), 0.0)}], "row 0: expected at most 4096 features, found more"),
         ([{"a": 1.0}, {"a": 1j}], "row 1: expected numbers, texts, booleans, .* a complex"),
+        ([{}, dict.fromkeys(map(str, range(4097)), 0.0)], r"row 1: expected at most 4,096 features .*, found 4,097"),
+        (pd.DataFrame(np.zeros((1, 4097))), r"row 0: expected at most 4,096 features \(limits.max_features\)"),
         (np.ones((2, 4097)), r"row 0: expected at most 4,096 features \(limits.max_features\), found 4,097"),
     ],
 )

@@ -54,7 +54,7 @@ class KafkaBroker:
         idle_readers: int = 0,
     ) -> None:
         self._input_topic = input_topic
-        self._retry = RetryPolicy(slow=_log_slow)
+        self._retry = RetryPolicy(slow=_log_slow, address=str(properties["bootstrap.servers"]))
         self._view = GroupView(
             reader_properties(properties, identity.group, reader_ahead_kib), input_topic, self._retry
         )

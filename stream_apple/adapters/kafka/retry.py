@@ -40,6 +40,7 @@ class RetryPolicy:
 
     deadline_s  of each series of attempts
     slow        is told what a call does that has waited for SLOW_S, once until a call succeeds
+    address     of the brokers, for errors; "" if something else tells it
     """
 
     def __init__(
@@ -49,11 +50,13 @@ class RetryPolicy:
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         slow: Callable[[str], None] = lambda _doing: None,
+        address: str = "",
     ) -> None:
         self.deadline_s = deadline_s
         self._now = now
         self._sleep = sleep
         self._slow = slow
+        self._at = f" at {address}" if address else ""
         self._slow_told = False
         self._doing = ""
         self._stop_by = float("inf")
@@ -96,7 +99,7 @@ class RetryPolicy:
         """Return the error of a call that has not succeeded before the deadline, or before the shortened one."""
         if self._now() >= self._stop_by:
             return BrokerError(f"{what}: asked to stop while waiting for Kafka: {reason}")
-        return BrokerError(f"{what}: no success within {self.deadline_s:g} s: {reason}")
+        return BrokerError(f"{what}: no success within {self.deadline_s:g} s{self._at}: {reason}")
 
     def attempts(self) -> Iterator[Callable[[], bool]]:
         """Yield once for each attempt that may be made, until the deadline; at least once.

@@ -9,7 +9,7 @@ Whoever writes the records may be hostile, so three things are done that the lib
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from io import BytesIO
 from typing import Any
 
@@ -23,6 +23,8 @@ from stream_apple.core.input.parsing import RefusedError
 
 _EXPECTED = "Avro of its schema"
 _MOST_DECIMAL_BYTES = 64
+_EXACT = Context(prec=3 * _MOST_DECIMAL_BYTES)
+"""Python's own context rounds to 28 digits, which would make one category of many long identifiers."""
 _DECIMAL = "short-decimal"
 _HOLDER, _HELD = "stream_apple_holder", "held"
 _Named = dict[str, Any]
@@ -73,7 +75,7 @@ def _read_decimal(data: bytes, writer_schema: Any = None, reader_schema: Any = N
     if len(data) > _MOST_DECIMAL_BYTES:
         raise ValueError(f"expected a decimal of at most {_MOST_DECIMAL_BYTES} bytes, found {len(data)}")
     number = Decimal(int.from_bytes(data, "big", signed=True))
-    return number.scaleb(-int(writer_schema.get("scale", 0)))
+    return number.scaleb(-int(writer_schema.get("scale", 0)), _EXACT)
 
 
 for _kind in ("bytes", "fixed"):

@@ -14,6 +14,7 @@ from stream_apple.config import config_of
 from stream_apple.config.duration import parse_duration
 from stream_apple.config.input_settings import InputSettings
 from stream_apple.core.input.input_mapping import OWN_MESSAGE
+from stream_apple.core.input.parsing import repeated
 from stream_apple.files import ROLES, ColumnRoles, EvenlySpaced, EventTimes, ParseError, milliseconds
 
 _CATEGORY, _IGNORE = "category", "ignore"
@@ -150,6 +151,9 @@ def _settings(_context: click.Context, _parameter: click.Parameter, values: tupl
     wrong = next((value for value, (_, equals, _) in zip(values, pairs, strict=True) if not equals), None)
     if wrong is not None:
         raise click.BadParameter(f"expected SETTING=VALUE, such as label=clicked, found {wrong!r}")
+    twice = repeated(name for name, _, _ in pairs)
+    if twice is not None:
+        raise click.BadParameter(f"expected each setting once, as in ignore=one,two, found {twice!r} again")
     return {name: value for name, _, value in pairs}
 
 

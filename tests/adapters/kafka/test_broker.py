@@ -207,6 +207,14 @@ class TestErrors:
         assert time.monotonic() - started < 10
         broker.close()
 
+    def test_no_broker_answers(self) -> None:
+        """The last message names the address that was asked: it may be a wrong one."""
+        broker = connect("127.0.0.1:1", "examples")
+        broker._retry.deadline_s = 0.1
+        with pytest.raises(BrokerError, match=r"topic examples: no success within 0\.1 s at 127\.0\.0\.1:1: "):
+            broker.partition_count("examples")
+        broker.close()
+
     def test_a_topic_that_does_not_exist(self, kafka: str, topic: TopicFactory) -> None:
         """The message names the topic and the command that makes it; asking does not create it."""
         broker = connect(kafka, topic("examples", partitions=3))

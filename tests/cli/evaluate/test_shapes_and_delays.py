@@ -87,6 +87,7 @@ def test_what_contradicts_itself(flights: Path, options: list[object], told: str
         ("time_zone=Mars", "expected a time zone, such as 'Europe/Berlin', found 'Mars'"),
         ("weight=label", "found 'label' twice"),
         ("label_map=yes", "expected a table from labels"),
+        ("label_map=yes=1,no=0,yes=2", "each label once, such as { yes = 1, no = 0 }, found 'yes=1,no=0,yes=2'"),
     ],
 )
 def test_a_wrong_setting_is_refused_in_the_words_of_the_configuration(flights: Path, setting: str, told: str) -> None:
@@ -101,6 +102,14 @@ def test_a_setting_without_a_value(flights: Path) -> None:
     result = evaluate(flights, "--input", "label")
     assert result.exit_code == 2
     assert "expected SETTING=VALUE, such as label=clicked, found 'label'" in " ".join(result.output.split())
+
+
+def test_a_setting_that_is_given_twice(flights: Path) -> None:
+    """The first list of fields to ignore would hold no more, and what it names would be learned in silence."""
+    result = evaluate(flights, *FLAT, "--input", "ignore=one", "--input", "ignore=two")
+    assert result.exit_code == 2
+    told = "expected each setting once, as in ignore=one,two, found 'ignore' again"
+    assert told in " ".join(result.output.split())
 
 
 def test_a_worker_s_configuration_is_the_default(flights: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.joining.own_messages import HeartbeatOrigin, origin_of_heartbeat
+from stream_apple.stream.log.ports import Committed
 
 _TAILS = (1_000, 10_000, 100_000)
 """How many offsets at each partition's end are read; the next number is taken if they hold no heartbeat."""
@@ -67,11 +68,16 @@ def refuse_joined_before(config: Config, cluster: Cluster) -> None:
             raise ConfigurationError(f"{finding.subject}: {finding.text}")
 
 
-def _without_offset(config: Config, partitions: Collection[int]) -> list[int]:
-    """Return those of the partitions of which the group has no offset."""
+def committed_by_joiners(config: Config, partitions: Collection[int]) -> Mapping[int, Committed | None]:
+    """Return the offsets that the group has committed, without waiting for undecided transactions."""
     properties = reader_properties(config.kafka, config.join.group)
     with closing(GroupView(properties, config.join.impressions, RetryPolicy(REQUEST_S))) as view:
-        return [number for number, each in view.committed(list(partitions)).items() if each is None]
+        return view.committed(list(partitions))
+
+
+def _without_offset(config: Config, partitions: Collection[int]) -> list[int]:
+    """Return those of the partitions of which the group has no offset."""
+    return [number for number, each in committed_by_joiners(config, partitions).items() if each is None]
 
 
 def _evidence(config: Config, cluster: Cluster, partitions: Collection[int]) -> Mapping[int, _Evidence]:

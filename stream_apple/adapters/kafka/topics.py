@@ -31,6 +31,8 @@ UNLIMITED = (1 << 63) - 1
 BROKER_DEFAULT = -1
 BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 FOREVER = -1  # of retention.ms
+BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
+"""For messages that have the time of day of a worker's machine: by default a topic refuses what is an hour ahead."""
 _OLD_BROKERS = "brokers before Kafka 3.6 do not have this setting, and are too old"
 
 
@@ -227,8 +229,8 @@ def creation(
         },
         topics.predictions: kept[topics.predictions],
         topics.dead_letters: kept[topics.dead_letters],
-        topics.models: {},
-        topics.merges: {},
+        topics.models: BROKERS_TIME,
+        topics.merges: BROKERS_TIME,
         **joined,
     }
 

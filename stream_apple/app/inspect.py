@@ -141,10 +141,15 @@ def _of_other_settings(
     manifest = None if pointer is None else store.manifest(number, pointer)
     if manifest is None:
         return error
+    differing = differing_settings(config, number, lineage, manifest)
+    if (error.noted.merge is not None) != config.merging:
+        # The learner's defaults differ with it: who set these alone would be refused.
+        noted, here = ("off", "average") if config.merging else ("average", "off")
+        differing = f"merge.mode is {noted!r} in the model and {here!r} here, {differing}"
     return ConfigurationError(
         f"the model of {config.topics.examples}-{number} in group {config.worker.group} was made with other settings "
-        f"than these: {differing_settings(config, number, lineage, manifest)}. Nothing is wrong with the model: to see "
-        f"it, give `inspect` the configuration of the group's workers"
+        f"than these: {differing}. Nothing is wrong with the model: to see it, give `inspect` the configuration of the "
+        f"group's workers"
     )
 
 

@@ -7,8 +7,7 @@ from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, checked_properties
-from stream_apple.adapters.kafka.preflight.before_fencing import check_uncompacted
-from stream_apple.adapters.kafka.preflight.joined_before import refuse_joined_before
+from stream_apple.adapters.kafka.preflight.join_check import check_before_joining
 from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
 from stream_apple.app.service import run_until_stopped
@@ -50,8 +49,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
         # The first question also waits for the cluster, and raises the reason if it does not answer.
         metrics.describe(worker.group, config.topics.examples, kafka.partition_count(config.topics.examples))
         cluster = Cluster(config.kafka, _ANSWER_S)
-        check_uncompacted(cluster, [config.join.impressions, config.join.outcomes])
-        refuse_joined_before(config, cluster)
+        check_before_joining(cluster, config)
         identity.hold(config, str(cluster.id))
         loop = JoinLoop(
             kafka,

@@ -45,7 +45,7 @@ def command(path: Path | None, from_model: Path | None) -> None:
         verdict = click.style(f"{finding.verdict:5}", fg=_COLOURS[finding.verdict])
         say(f"  {finding.subject}: {conceal(finding.text)}", styled=verdict)
         faults += finding.verdict == "fault"
-        if finding.subject == "cluster" and faults:
+        if finding.subject == "cluster" and finding.verdict == "fault":
             break  # the others would wait for the same brokers
     if faults:
         sys.exit(ConfigurationError.exit_code)

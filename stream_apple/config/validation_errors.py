@@ -100,8 +100,13 @@ def _unknown_section(section: str, entries: dict[str, Setting]) -> str:
 
 
 def _nearest_setting(section: str, key: str, setting: Setting) -> str:
+    is_variable = setting.origin.startswith(f"from {VARIABLE_PREFIX}")
+    others = [other for other, model in SECTIONS.items() if key in model.model_fields]
+    if others:
+        names = (variable(other, key) if is_variable else f"{other}.{key}" for other in others)
+        return f"another section has it: {', '.join(names)}"
     keys = SECTIONS[section].model_fields
-    if setting.origin.startswith(f"from {VARIABLE_PREFIX}"):
+    if is_variable:
         return _nearest(variable(section, key), [variable(section, known) for known in keys])
     return _nearest(key, keys)
 

@@ -281,6 +281,13 @@ class TestTopicsAndCheck:
         assert not after.stderr
         assert _run("topics", *settings).stdout.count("as needed") == 4
 
+    def test_a_model_file_that_is_gone_hides_nothing(self, settings: list[str]) -> None:
+        """What is wrong on the cluster is told beside it."""
+        check = _run("check", *settings, "--from-model", "none.model")
+        assert check.returncode == 78
+        assert check.stdout.startswith("fault  worker.from_model: ")
+        assert "expected an existing topic, found none" in check.stdout
+
     def test_differences_are_listed(self, settings: list[str]) -> None:
         """Another count than the one asked for ends with 78 and a row for each topic."""
         assert _run("topics", *settings).returncode == 0

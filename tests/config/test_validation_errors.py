@@ -60,6 +60,11 @@ class TestFaults:
                 "topics.predictions (in {}): expected " + TOPIC + ", found '__consumer_offsets'",
             ),
             ("[worker]\nidd = 1", "worker.idd (in {}): unknown setting; the nearest known one is id"),
+            ("[worker]\nbits = 18", "worker.bits (in {}): unknown setting; another section has it: learner.bits"),
+            (
+                '[learner]\nmode = "average"',
+                "learner.mode (in {}): unknown setting; another section has it: merge.mode",
+            ),
             ("[wrker]\nid = 1", "wrker (in {}): unknown section; the nearest known one is worker"),
             (
                 "[zzz]",
@@ -123,6 +128,10 @@ class TestFaults:
         assert faults_of(None, {"STREAM_APPLE_HTTP__PRT": "1"}) == [
             "http.prt (from STREAM_APPLE_HTTP__PRT): unknown setting; the nearest known one is "
             + variable("http", "port")
+        ]
+        assert faults_of(None, {"STREAM_APPLE_WORKER__BITS": "18"}) == [
+            "worker.bits (from STREAM_APPLE_WORKER__BITS): unknown setting; another section has it: "
+            + variable("learner", "bits")
         ]
         assert faults_of(None, {"STREAM_APPLE_WORKER_ID": "1"}) == [
             "STREAM_APPLE_WORKER_ID: unknown variable; the nearest known one is STREAM_APPLE_WORKER__ID"

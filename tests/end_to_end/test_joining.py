@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 from support.local_http import fetch
 from support.oracles.offline_join import Example, Rule, content_of, joined_at_once, joined_by_times, joined_in_sequence
-from support.topics import FOREVER, TopicFactory, read_to_end, unique_topics
+from support.topics import FOREVER, LogEnds, TopicFactory, read_to_end, unique_topics
 from support.waiting import wait_until
 from support.worker_config import write_config
 from support.worker_process import DEADLINE_S, WorkerProcess
@@ -329,6 +329,33 @@ def test_topics_that_do_not_fit_are_refused(
         joiner = processes.enter_context(WorkerProcess(config_file, log, settings=settings, command="join"))
         code, error = joiner.end()
         assert (code, words in error) == (78, True), error
+
+
+def test_what_is_mistyped_ends_the_command_alone(
+    kafka: str, topics: Topics, config_file: Path, tmp_path: Path, processes: ExitStack
+) -> None:
+    """From another machine, with the id of a joiner at work, which goes on."""
+
+    def start(name: str, **settings: str) -> WorkerProcess:
+        joiner = WorkerProcess(
+            config_file, tmp_path / name, settings=settings, elsewhere=bool(settings), command="join"
+        )
+        return processes.enter_context(joiner)
+
+    joiner = start("joiner.log")
+    joiner.wait_for_event("join_live")
+    ends = LogEnds(kafka)
+
+    def beats() -> None:
+        before = ends.of(topics.outcomes)
+        joiner.wait_until(lambda: ends.of(topics.outcomes) > before, "a further heartbeat")
+
+    beats()
+    other = unique_topics(kafka)("outcomes", PARTITIONS, FOREVER)
+    code, error = start("mistyped.log", STREAM_APPLE_JOIN__OUTCOMES=other).end()
+    assert (code, f"expected a join with the topic of outcomes {other}" in error) == (78, True), error
+    beats()
+    assert joiner.terminate() == 0
 
 
 def test_the_configuration_is_what_the_test_says(config_file: Path) -> None:

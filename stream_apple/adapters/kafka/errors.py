@@ -58,6 +58,22 @@ _CONFIGURATION_ERRORS = UNKNOWN | frozenset(
         KafkaError._UNSUPPORTED_FEATURE,  # noqa: SLF001
     }
 )
+_TOO_LARGE = (
+    "a message or batch is larger than the topic's max.message.bytes or segment.bytes allow, or than message.max.bytes "
+    "of this client"
+)
+_REFUSALS = {
+    KafkaError.INVALID_RECORD: (
+        "a topic refuses messages of this form; see its cleanup.policy, as a compacted topic takes none without a key"
+    ),
+    KafkaError.INVALID_TIMESTAMP: (
+        "a topic refuses times that are too old or too far ahead; see its message.timestamp.before.max.ms and "
+        "message.timestamp.after.max.ms, and the clock of this machine"
+    ),
+    KafkaError.MSG_SIZE_TOO_LARGE: _TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE: _TOO_LARGE,
+}
+"""What it means that a topic refuses a message, and which of its settings to look at."""
 _FENCING = frozenset(
     {
         KafkaError.FENCED_INSTANCE_ID,
@@ -151,11 +167,8 @@ def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableErro
     # This comes before the test for fatal errors, as the brokers would refuse a new process, too.
     if error.code() in _REFUSED_TIMEOUTS:
         return RefusedTimeoutError(text)
-    if error.code() == KafkaError.INVALID_TIMESTAMP:
-        text += (
-            ": a topic refuses times that are too old or too far ahead; see its message.timestamp.before.max.ms and "
-            "message.timestamp.after.max.ms, which `stream-apple check` looks at, and the clock of this machine"
-        )
+    if error.code() in _REFUSALS:
+        text += f": {_REFUSALS[error.code()]}; `stream-apple check` compares the topics with what they need"
     if is_configuration_error(error):
         return ConfigurationError(text)
     if is_fenced(error):

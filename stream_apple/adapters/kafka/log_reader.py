@@ -281,7 +281,7 @@ def log_range(consumer: Consumer, retry: RetryPolicy, topic: str, partition: int
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, error.args[0].str())) from error
             raise ConfigurationError(
                 f"topic {topic}: expected a partition {partition}, found: {error_text(error.args[0])}; "
-                f"`stream-apple topics --alter` adds the partitions that a topic lacks"
+                f"`stream-apple topics` creates a topic that is missing, and with --alter the partitions that one lacks"
             ) from error
         # A broker that has just come back may answer without an offset, and without an error.
         if min(low, high) < 0:
@@ -359,14 +359,17 @@ class KafkaLogs:
         return self._cluster.partition_count(topic)
 
     def chosen(self, partitions: Sequence[int]) -> Sequence[int]:
-        """Return these partitions of the examples topic, all if none is given; ConfigurationError if one is absent."""
+        """Return each of these partitions of the examples topic once, all if none is given.
+
+        ConfigurationError if one is absent.
+        """
         count = self.partition_count(self._examples)
         absent = [number for number in partitions if number >= count]
         if absent:
             raise ConfigurationError(
                 f"expected partitions of {self._examples} below {count}, found {', '.join(map(str, absent))}"
             )
-        return partitions or range(count)
+        return list(dict.fromkeys(partitions)) or range(count)
 
     def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets, without waiting for open transactions."""

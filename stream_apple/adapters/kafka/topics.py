@@ -31,6 +31,8 @@ UNLIMITED = (1 << 63) - 1
 BROKER_DEFAULT = -1
 BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 FOREVER = -1  # of retention.ms
+BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
+"""For messages that have the time of day of a worker's machine: by default a topic refuses what is an hour ahead."""
 _OLD_BROKERS = "brokers before Kafka 3.6 do not have this setting, and are too old"
 
 
@@ -197,6 +199,8 @@ class NeededTopics(NamedTuple):
         found = {name: dict[str, str]() for name in self.names} | self.kept_for(retention_ms)
         # The size is set, as a larger default of the broker, set later, would allow records too large for dead letters.
         found[self.topics.examples] |= {"cleanup.policy": "delete", "max.message.bytes": str(KAFKA_MESSAGE_BYTES)}
+        for name in {self.topics.models, self.topics.merges} & found.keys():
+            found[name] |= BROKERS_TIME
         return found
 
     def kept_for(self, retention_ms: int) -> dict[str, dict[str, str]]:

@@ -53,14 +53,22 @@ STARTED_FROM = "from_model"
 NEW_MODEL = "use a new worker.group, with topics.predictions and topics.dead_letters of its own, to begin a new model"
 """The advice if a group can't go on. In the old topics, the new group's answers would be second ones."""
 
-NO_SNAPSHOT = (
-    "if topics.models was another topic, or is another one in a single worker, that one has the snapshot: set it "
-    f"everywhere; else, if a restart finds the same, {NEW_MODEL}"
-)
+
+def _elsewhere(setting: str, what: str) -> str:
+    return (
+        f"if {setting} was another topic, or is another one in a single worker, that one has the {what}: set it "
+        f"everywhere; else, if a restart finds the same, {NEW_MODEL}"
+    )
+
+
+NO_SNAPSHOT = _elsewhere("topics.models", "snapshot")
 """The advice if a snapshot is not where the committed offset says, which names messages, and no topic.
 
 A broker that was frozen, and has just come back, may answer for a log that others have gone on with.
 """
+
+NO_MERGED_MODEL = _elsewhere("topics.merges", "merged model")
+"""The same of the merged model that a snapshot refers to."""
 
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
 

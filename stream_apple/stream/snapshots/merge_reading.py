@@ -104,6 +104,6 @@ class MergeReading:
     def _give_up_in_time(self) -> None:
         silent_s, end = self._now() - self._heard, self.log.log_end
         if silent_s > GONE_S and 0 <= end <= self.pointer.last:
-            raise SnapshotError(f"{self.place}: expected it, found the log to end at {end}: was the topic made anew?")
+            raise SnapshotError(f"{self.place}: expected it, found the log to end at {end}")
         if silent_s > PATIENCE_S:
             raise SnapshotError(f"{self.place}: expected it, found no further message within {PATIENCE_S:g} s")

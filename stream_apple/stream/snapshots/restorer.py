@@ -11,7 +11,7 @@ import structlog
 from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.log.ports import Broker, Reader
 from stream_apple.stream.partitions.partition import Partition
-from stream_apple.stream.positions.lineage import NO_SNAPSHOT, Provenance
+from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, NO_SNAPSHOT, Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.evidence import examine
 from stream_apple.stream.snapshots.merge_messages import MergeDecoder
@@ -148,9 +148,7 @@ class _Restore:
                 return False
             return self.reader.merged is None or self._read_merged(self.reader.merged, until)
         except SnapshotError as error:
-            raise SnapshotError(
-                f"{error}. A model is never guessed: use a new worker.group to begin a new one"
-            ) from error
+            raise SnapshotError(f"{error}. A model is never guessed; a new worker.group begins a new one") from error
 
     def _read_merged(self, pointer: MergedPointer, until: float) -> bool:
         """Read the merged model whose table the model has; return whether it is complete."""
@@ -161,8 +159,10 @@ class _Restore:
             done = self._merged.read_on(until)
         except GapError as error:
             raise SnapshotError(
-                f"{self._merged.place}: expected it, whose table the model has, found: {error}"
+                f"{self._merged.place}: expected it, whose table the model has, found: {error}: {NO_MERGED_MODEL}"
             ) from error
+        except SnapshotError as error:
+            raise SnapshotError(f"{error}: {NO_MERGED_MODEL}") from error
         if done:
             assert self._merged.decoder is not None
             self.reader.complete(self._merged.decoder.model)

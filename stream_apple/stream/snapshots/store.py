@@ -14,7 +14,7 @@ from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed, LogRange, Readers
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
 from stream_apple.stream.partitions.recovery import check_in_log
-from stream_apple.stream.positions.lineage import NEW_MODEL, OffsetMetadata, Provenance, SnapshotPointer
+from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, OffsetMetadata, Provenance, SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.codec import StoredManifest, read_stored_manifest
 from stream_apple.stream.snapshots.merge_reading import merged_place, read_merge
@@ -58,15 +58,15 @@ def _manifest(logs: Logs, provenance: Provenance, number: int, pointer: Snapshot
     return None if record is None else read_stored_manifest(record.value())
 
 
-def _check_merged(logs: Logs, provenance: Provenance, merged: MergedPointer) -> int:
-    """Return where the merges topic ends; GapError if it no longer has this merged model of a snapshot."""
+def _check_merged(logs: Logs, provenance: Provenance, merged: MergedPointer) -> None:
+    """Raise GapError or SnapshotError if the merges topic can't hold this merged model of a snapshot."""
     low, high = logs.log_range(provenance.topics.merges, 0)
-    if merged.first < low:
-        raise GapError(
-            f"expected {merged_place(provenance, merged)}, whose table the model has, found {low} as the first message "
-            f"there: it is gone; {NEW_MODEL}"
+    if merged.first < low or merged.last >= high:
+        kind = GapError if merged.first < low else SnapshotError
+        raise kind(
+            f"expected {merged_place(provenance, merged)}, whose table the model has, found {low} to {high - 1} in the "
+            f"log: it is gone; {NO_MERGED_MODEL}"
         )
-    return high
 
 
 class StoredModel(NamedTuple):
@@ -140,7 +140,7 @@ class SnapshotStore:
 
     def _merged(self, pointer: MergedPointer, options: Options) -> Mergeable:
         """Return the merged model that a snapshot refers to; GapError if it is gone, SnapshotError if it is damaged."""
-        high = _check_merged(self._logs, self._provenance, pointer)
-        messages = range(pointer.first, min(pointer.last + 1, high))
+        _check_merged(self._logs, self._provenance, pointer)
+        messages = range(pointer.first, pointer.last + 1)
         with closing(LogScan(self._logs, self._provenance.topics.merges, 0, messages, FEW_LARGE)) as scan:
             return read_merge(scan, self._provenance, pointer, options).model

@@ -11,8 +11,9 @@ from support.topics import TopicFactory
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.client_properties import reader_properties
-from stream_apple.adapters.kafka.log_reader import CommittedReader, PartitionReader, log_range
+from stream_apple.adapters.kafka.log_reader import CommittedReader, KafkaLogs, PartitionReader, log_range
 from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.config import load
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import LogRange
 
@@ -82,9 +83,18 @@ def test_a_partition_that_is_unknown_is_asked_for_again(monkeypatch: pytest.Monk
     assert log_range(Forgetful(answers), RetryPolicy(), "examples", 0) == LogRange(3, 9699)
     monkeypatch.setattr("stream_apple.adapters.kafka.log_reader.UNKNOWN_S", 0.0)
     with pytest.raises(
-        ConfigurationError, match=r"topic examples: expected a partition 0, found: .*_UNKNOWN_PARTITION"
+        ConfigurationError,
+        match=r"topic examples: expected a partition 0, found: .*_UNKNOWN_PARTITION.*creates a topic that is missing",
     ):
         log_range(Forgetful([KafkaError._UNKNOWN_PARTITION]), RetryPolicy(), "examples", 0)
+
+
+def test_a_partition_that_is_named_twice_is_read_once(mock_examples: str) -> None:
+    """What `verify` counts would be too much otherwise."""
+    logs = KafkaLogs(load(None, {"STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": mock_examples}))
+    assert list(logs.chosen([2, 0, 2])) == [2, 0]
+    assert list(logs.chosen([])) == [0, 1, 2, 3]
+    logs.close()
 
 
 def test_large_messages_come_whole(kafka: str, topic: TopicFactory) -> None:

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 from support.kafka.own_topics import make_topic
 from support.waiting import DEADLINE_S
 
@@ -368,6 +368,24 @@ class TestMerges:
         again = ensure(Cluster(config.kafka), NeededTopics(topics, merging=True))
         assert _verdicts(again) == {"as needed"}
         assert len(again) == 5
+
+    def test_a_machine_s_clock_may_be_wrong(self, config: Config) -> None:
+        """Snapshots and merges have its time: they are taken all the same, and stay."""
+        topics = config.topics
+        ensure(Cluster(config.kafka), NeededTopics(topics, merging=True))
+        producer = Producer(config.kafka)
+        refused: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                refused.append(error)
+
+        for hours in (-24 * 365, 24 * 365):
+            time_ms = int(time.time() * 1000) + hours * DAY_MS // 24
+            for name in (topics.models, topics.merges):
+                producer.produce(name, b"x", b"key", 0, timestamp=time_ms, on_delivery=delivered)
+        assert producer.flush(DEADLINE_S) == 0
+        assert refused == []
 
     def test_a_dry_run(self, config: Config) -> None:
         """It says what would be, and makes nothing."""

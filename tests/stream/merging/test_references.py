@@ -15,7 +15,7 @@ from stream_apple.stream.loop.loop import LoopSettings
 from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.partition import State
-from stream_apple.stream.positions.lineage import Lineage
+from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, Lineage
 from stream_apple.stream.snapshots.store import SnapshotStore, check_stored
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
@@ -76,6 +76,7 @@ def test_the_merged_model_is_gone() -> None:
     assert isinstance(process.error, SnapshotError)
     assert "the merged model of round" in str(process.error)
     assert "expected it, whose table the model has" in str(process.error)
+    assert NO_MERGED_MODEL in str(process.error)
 
 
 def test_a_stop_leaves_whole_ones() -> None:
@@ -114,6 +115,11 @@ def test_who_looks_from_outside() -> None:
     assert found is not None
     assert found.digest() == pointer.digest
     check_stored(logs, SETUP.provenance, 0, pointer)
+    anew = MergedLogs(adopted(), SETUP)
+    anew.logs[MERGES, 0], anew.ends[MERGES, 0] = [], 0
+    with pytest.raises(SnapshotError, match=r"whose table the model has, found 0 to -1 in the log") as caught:
+        check_stored(anew, SETUP.provenance, 0, pointer)
+    assert NO_MERGED_MODEL in str(caught.value)
     logs.remove_before((MERGES, 0), logs.log_range(MERGES, 0).high)
     stored = store.newest(0, committed)
     assert stored.model is None

@@ -29,7 +29,7 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     Raise the ConfigurationError, GapError or SnapshotError with which the worker would end; BrokerError if the group's
     offsets can't be read.
     """
-    faults = [*_topic_faults(cluster, config), *_client_faults(cluster)]
+    faults = [*_topic_faults(cluster, config), *client_faults(cluster)]
     if faults:
         raise ConfigurationError("; ".join(faults))
     check_uncompacted(cluster, [config.topics.examples])
@@ -71,7 +71,7 @@ def _topic_faults(cluster: Cluster, config: Config) -> Iterator[str]:
         yield from (f"topic {name}: {fault}" for fault in faults)
 
 
-def _client_faults(cluster: Cluster) -> list[str]:
+def client_faults(cluster: Cluster) -> list[str]:
     """Return faults of timeouts that the brokers would refuse; they refuse the session's only after the fencing."""
     if not {"session.timeout.ms", "transaction.timeout.ms"} & cluster.properties.keys():
         return []  # brokers accept the default timeouts by their own defaults, so they need not all be asked

@@ -1,15 +1,45 @@
-"""Checks whether a joiner that starts now would find its place in both logs of every partition."""
+"""Checks whether a joiner that starts now would find its place in both logs of every partition.
+
+`stream-apple check` asks, and a joiner before it fences its predecessor, which goes on if the joiner can't.
+"""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
-from stream_apple.adapters.kafka.log_reader import committed_now
-from stream_apple.adapters.kafka.preflight.joined_before import check_joined_before
+from stream_apple.adapters.kafka.admin import Cluster, Finding
+from stream_apple.adapters.kafka.preflight.before_fencing import check_uncompacted, client_faults
+from stream_apple.adapters.kafka.preflight.joined_before import (
+    check_joined_before,
+    committed_by_joiners,
+    refuse_joined_before,
+)
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs, found_starting_point
 from stream_apple.stream.log.ports import Committed
+
+
+def check_before_joining(cluster: Cluster, config: Config) -> None:
+    """Return if nothing is known that would end a joiner, but for partitions, which its loop counts itself.
+
+    Raise the ConfigurationError or GapError with which it would end. Brokers that don't answer are no reason.
+    """
+    rule = JoinRule.of(config)
+    partitions = cluster.topics.get(rule.impressions, 0)
+    check_uncompacted(cluster, [rule.impressions, rule.outcomes])
+    if faults := client_faults(cluster):
+        raise ConfigurationError("; ".join(faults))
+    refuse_joined_before(config, cluster)
+    if cluster.topics.get(rule.outcomes) != partitions:
+        return
+    with suppress(BrokerError):
+        committed = committed_by_joiners(config, range(partitions))
+        known = {number: each for number, each in committed.items() if each is not None}
+        shown, said = (cluster.log_ranges(topic, known) for topic in (rule.impressions, rule.outcomes))
+        for number, each in known.items():
+            logs = JoinLogs(shown[number], said[number])
+            found_starting_point(rule, number, each, logs, config.worker.accepted_gaps)
 
 
 def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
@@ -22,7 +52,7 @@ def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
     if cluster.topics.get(rule.outcomes) != partitions:
         return
     try:
-        committed = committed_now(config.kafka, group, rule.impressions, range(partitions), REQUEST_S)
+        committed = committed_by_joiners(config, range(partitions))
     except (BrokerError, ConfigurationError) as error:
         yield Finding("fault", subject, f"expected readable offsets, found: {error}")
         return

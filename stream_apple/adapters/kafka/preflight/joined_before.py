@@ -19,6 +19,7 @@ from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.joining.own_messages import HeartbeatOrigin, origin_of_heartbeat
+from stream_apple.stream.log.ports import Committed
 
 
 class _Evidence(NamedTuple):
@@ -63,11 +64,15 @@ def refuse_joined_before(config: Config, cluster: Cluster) -> None:
             raise ConfigurationError(f"{finding.subject}: {finding.text}")
 
 
+def committed_by_joiners(config: Config, partitions: Collection[int]) -> Mapping[int, Committed | None]:
+    """Return the offsets that the group has committed, without waiting for undecided transactions."""
+    join = config.join
+    return committed_now(config.kafka, join.group, join.impressions, list(partitions), REQUEST_S)
+
+
 def _without_offset(config: Config, partitions: Collection[int]) -> list[int]:
     """Return those of the partitions of which the group has no offset."""
-    join, asked = config.join, list(partitions)
-    found = committed_now(config.kafka, join.group, join.impressions, asked, REQUEST_S)
-    return [number for number, each in found.items() if each is None]
+    return [number for number, each in committed_by_joiners(config, partitions).items() if each is None]
 
 
 def _evidence(config: Config, cluster: Cluster, partitions: Collection[int]) -> Mapping[int, _Evidence]:

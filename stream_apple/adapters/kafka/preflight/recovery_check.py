@@ -1,6 +1,6 @@
 """Checks whether a worker that starts now would find every model: its offset, its snapshot and the records it needs."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
@@ -31,7 +31,7 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
             findings = [
                 finding
                 for number, each in committed.items()
-                for finding in _partition(logs, config, provenance, number, each)
+                for finding in _partition(logs, config, provenance, number, each, cluster.topics)
             ]
             if config.topics.models in cluster.topics:
                 for number in offsets.keys() - committed.keys():
@@ -53,9 +53,14 @@ def _names(config: Config, partitions: int) -> Iterator[Finding]:
 
 
 def _partition(
-    logs: KafkaLogs, config: Config, provenance: Provenance, partition: int, committed: Committed
+    logs: KafkaLogs,
+    config: Config,
+    provenance: Provenance,
+    partition: int,
+    committed: Committed,
+    there: Collection[str],
 ) -> Iterator[Finding]:
-    """Yield faults and notes about one partition that has a committed offset."""
+    """Yield faults and notes about one partition that has a committed offset; `there` are the topics that exist."""
     subject = f"group {config.worker.group}"
     topics = provenance.topics
     log = logs.log_range(topics.examples, partition)
@@ -79,7 +84,7 @@ def _partition(
             f"{topics.examples}-{partition}: worker.skip makes a dead letter of the record at offset {skip.offset}, "
             f"unread; the log ends at {log.high}",
         )
-    if plan.snapshot is not None:
+    if plan.snapshot is not None and topics.models in there:
         try:
             check_stored(logs, provenance, partition, plan.snapshot)
         except (SnapshotError, GapError) as error:

@@ -10,9 +10,11 @@ from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
+from stream_apple.adapters.kafka.preflight.join_check import check_before_joining
 from stream_apple.adapters.kafka.topics import NeededTopics, ensure
 from stream_apple.config import Config
 from stream_apple.config.schema import JoinSettings
+from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.position import JoinPosition
 from stream_apple.stream.joining.rule import JoinRule
@@ -159,6 +161,40 @@ def test_permissions(config: Config) -> None:
         join.dead_letters: ["permissions: expected WRITE, found READ"],
     }
     assert NeededTopics(topics).missing_permissions(topics.examples, frozenset({"READ"})) == []
+
+
+class TestBeforeJoining:
+    """What ends a joiner before it fences its predecessor."""
+
+    def test_a_group_that_can_go_on(self, config: Config) -> None:
+        """A new one, and one with an offset."""
+        left = Left(config)
+        check_before_joining(Cluster(config.kafka), config)
+        left.commit(5, 3)
+        check_before_joining(Cluster(config.kafka), config)
+
+    def test_topics_of_another_join(self, config: Config) -> None:
+        """A mistyped name of a topic that is there."""
+        left = Left(config)
+        left.commit(5, 3)
+        join = config.join.model_copy(update={"outcomes": config.topics.predictions})
+        with pytest.raises(ConfigurationError, match="expected a join with the topic of outcomes"):
+            check_before_joining(Cluster(config.kafka), config.model_copy(update={"join": join}))
+
+    def test_impressions_that_are_gone(self, config: Config) -> None:
+        """They keep the code of their own."""
+        left = Left(config)
+        left.commit(5, 3)
+        left.delete_before(config.join.impressions, 7)
+        with pytest.raises(GapError, match="expected impressions from offset 5 on"):
+            check_before_joining(Cluster(config.kafka), config)
+
+    def test_a_session_that_the_brokers_refuse(self, config: Config) -> None:
+        """They refuse it only after the fencing."""
+        made(config)
+        kafka = {**config.kafka, "session.timeout.ms": 3_600_000}
+        with pytest.raises(ConfigurationError, match=r"^kafka: kafka.session.timeout.ms: expected at most"):
+            check_before_joining(Cluster(kafka), config)
 
 
 class TestOffsets:

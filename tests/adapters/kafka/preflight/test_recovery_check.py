@@ -149,6 +149,13 @@ def test_an_offset_behind_the_end_is_a_fault(left: Left) -> None:
     assert fault.startswith(f"expected {left.config.topics.examples}-0 to reach the committed offset 11 of group ")
 
 
+def test_a_topic_that_is_gone_is_no_fault_of_offsets(left: Left) -> None:
+    """That there is no topic of models is found by the check of topics: offsets are readable all the same."""
+    left.commit(8, SnapshotPointer(4, 0, 9, "0" * 32))
+    left.environ["STREAM_APPLE_TOPICS__MODELS"] = "none"
+    assert left.findings("fault") == []
+
+
 def test_another_model_is_a_fault(left: Left) -> None:
     """Offsets of something else, and of a model with other settings, are told as `run` tells them."""
     left.commit_text(8, "")

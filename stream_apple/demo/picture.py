@@ -68,10 +68,14 @@ def _chart(view: View, width: int) -> list[Text]:
 
 
 def chart(about: Text, curves: Sequence[Curve], axis: str, width: int) -> list[Text]:
-    """Return a heading, the curves with numbers beside them, and the axis below, `width` - MARGIN characters long."""
-    shown = range_of(curves)
+    """Return a heading, the curves with numbers beside them, and the axis below, `width` - MARGIN characters long.
+
+    Points whose value is NaN are left out: nothing was measured yet when they were taken.
+    """
+    drawn = [curve._replace(points=[point for point in curve.points if not math.isnan(point[1])]) for curve in curves]
+    shown = range_of(drawn)
     lines = [about]
-    for number, curve_line in enumerate(draw(curves, shown, width - MARGIN, _PLOT_HEIGHT)):
+    for number, curve_line in enumerate(draw(drawn, shown, width - MARGIN, _PLOT_HEIGHT)):
         value = shown.high - (shown.high - shown.low) * number / (_PLOT_HEIGHT - 1)
         label = f"{value:{_AXIS_WIDTH - 1}.3f} " if number % _LABEL_EVERY == 0 else " " * _AXIS_WIDTH
         lines.append(Text(label, QUIET) + curve_line)

@@ -2,6 +2,7 @@
 
 import io
 import math
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -125,6 +126,13 @@ class TestScreen:
         text = "\n".join(lines)
         for part in ("50,000 of 200,000", "12,000/s", "lag 12", "4 features, 7 pairs", "0.5000", "0.7500", "day 8"):
             assert part in text
+
+    def test_a_worker_that_has_measured_no_loss_yet(self) -> None:
+        """Its first metrics may be read after its first examples are counted and before their losses are."""
+        unmeasured = CurvePoint(100, Losses(math.nan, math.nan))
+        full = rendered(picture(self.VIEW, 80), 80)
+        assert rendered(picture(replace(self.VIEW, curve=(unmeasured, *self.VIEW.curve)), 80), 80) == full
+        assert len(rendered(picture(replace(self.VIEW, curve=(unmeasured,)), 80), 80)) == len(full)
 
     def test_before_the_first_loss_it_says_what_is_done(self) -> None:
         """There is no empty plot."""

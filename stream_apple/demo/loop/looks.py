@@ -1,7 +1,5 @@
 """Shows a run of the loop: as a picture on a terminal, as a line elsewhere, and as a summary in the end."""
 
-import math
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -40,14 +38,8 @@ def loop_picture(view: LoopView, width: int) -> RenderableType:
 
 
 def _curves(view: LoopView, width: int) -> list[Text]:
-    there = [point for point in view.curve if not math.isnan(point.judgement.answers)]
-
-    def curve(values: list[float], style: str) -> Curve:
-        places = (point.judged / view.total for point in there)
-        return Curve(list(zip(places, values, strict=True)), style)
-
-    constant = curve([point.judgement.constant for point in there], _CONSTANT)
-    answers = curve([point.judgement.answers for point in there], _ANSWERS)
+    constant = Curve([(point.judged / view.total, point.judgement.constant) for point in view.curve], _CONSTANT)
+    answers = Curve([(point.judged / view.total, point.judgement.answers) for point in view.curve], _ANSWERS)
     about = Text.assemble("loss when asked:  ", ("the best constant", _CONSTANT), "  ", ("answers of serve", _ANSWERS))
     end = f"{view.total:,} requests"
     return chart(about, [constant, answers], "0".ljust(width - MARGIN - len(end)) + end, width)

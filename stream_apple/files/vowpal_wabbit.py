@@ -8,7 +8,7 @@ may name the key of the record: `|user ann` the key `ann`.
 
 Four things differ. If a name occurs twice in a namespace, its first value that is not zero is kept, because the learner
 counts a monomial once. An initial prediction is refused, because ignoring it would change what the label means. Text as
-a value (`colour:red`) is refused. So is everything about which Vowpal Wabbit only warns.
+a value (`colour:red`) is refused, and so is everything about which Vowpal Wabbit only warns.
 """
 
 from collections.abc import Mapping

@@ -10,8 +10,7 @@
     example_sets.py  examples as a set, which `fit` learns, not as a stream
     targets.py      labels, weights and classes, checked
     event_times.py  event times and spans of time
-    kafka_models.py  a model from Kafka, at any offset
-    models.py       models that learned elsewhere
+    models.py       models that learned elsewhere, from files or from Kafka at any offset
 
 Public is only what `stream_apple` and `stream_apple.river` export.
 """

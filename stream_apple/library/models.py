@@ -5,6 +5,7 @@ Rows are read as the model's worker reads them, so their scores equal the worker
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
@@ -12,24 +13,31 @@ from typing import Any, NamedTuple, NoReturn, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.app.inspect import Inspected, to_file
 from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_files import open_model_file
+from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config, load
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import users_of
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.learner import Scores
-from stream_apple.errors import ConfigurationError
+from stream_apple.core.learner.preparation.preparation import ngrams_of
+from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.library.cells import MESSAGE, RECORD
 from stream_apple.library.featurizer import Featurizer, are_numbers, array_of, maps_of, refuse_table, rows_of_maps
-from stream_apple.library.kafka_models import read_from_kafka
 from stream_apple.library.online import check_lengths, probabilities_of
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.monomial_views import Monomial
+from stream_apple.monitoring.name_search import Wanted, find_names
+from stream_apple.stream.following.as_of import Moment
+from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
+
+_SHOWN = 1000  # how many monomials' names are looked for in the newest records
 
 
 class AsOf(NamedTuple):
@@ -72,6 +80,35 @@ def load_model(source: str | Path | Config, partition: int | None = None, offset
         raise ConfigurationError("partition: expected the number of a partition, whose model it is, found None")
     model, pointer, names = read_from_kafka(source, partition, offset)
     return LearnedModel(model, source, names, pointer)
+
+
+def read_from_kafka(config: Config, number: int, offset: int | None) -> tuple[PartitionModel, SnapshotPointer, Names]:
+    """Return the model of a partition before `offset`, the pointer to its snapshot, and the names of its features.
+
+    offset  None: the newest snapshot; else the model is learned again up to there, and the pointer names no snapshot
+
+    Errors are those of `load_model`.
+    """
+    with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
+        committed = logs.committed_of(number)
+        stored = sources.newest(number, committed)
+        if offset is None:
+            if stored.model is None or stored.metadata.snapshot is None:
+                raise ConfigurationError(
+                    f"expected a snapshot of group {config.worker.group} of partition {number}, found none: one is "
+                    f"taken every worker.snapshot_interval, and when a worker stops; an offset has the model learned "
+                    f"again"
+                )
+            model, pointer = stored.model, stored.metadata.snapshot
+        else:
+            model = rebuild(sources, stored, committed, Moment(number, offset))
+            pointer = SnapshotPointer(model.next_offset, -1, -1, model.digest())
+        names = Names(ngrams=ngrams_of(model.learner.options))
+        view_model(model, names, _SHOWN)
+        wanted = Wanted(number, committed.offset, names.missing)
+        with suppress(GapError):  # retention may delete what is being read; a model without names is still of use
+            find_names(logs, model.topic, wanted, settings_of(config).decoder(), names)
+    return model, pointer, names
 
 
 def _whole(name: str, number: object) -> int | None:

@@ -7,7 +7,7 @@ import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.offline.binary_measures import quality_of
 from stream_apple.offline.late_labels import in_turn, stride_of
+
+_Predictor = Literal["apple", "linear"]
 
 ALIKE = 0.005
 """If losses differ by a smaller share, the methods count as equally good."""
@@ -127,13 +129,9 @@ class Run(NamedTuple):
         """Return `Result.verdict` for this run."""
         return self.result.verdict(self.further["apple_progressive_loss"])
 
-    def apple_losses(self) -> NDArray[np.float64]:
-        """Return the loss of apple's own score of each training example, float64[n]; NaN without a label."""
-        return _apple_losses(self.scores, self.trained, self.loss)
-
-    def linear_losses(self) -> NDArray[np.float64]:
-        """Return the linear predictor's loss of each training example, float64[n]; NaN without a label."""
-        return _linear_losses(self.scores, self.trained, self.loss)
+    def losses_of(self, predictor: _Predictor) -> NDArray[np.float64]:
+        """Return the loss of a predictor's own score of each training example, float64[n]; NaN without a label."""
+        return _losses_of(predictor, self.scores, self.trained, self.loss)
 
 
 def epoch_ends(examples: int, schedule: Schedule) -> list[int]:
@@ -267,14 +265,14 @@ def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], t
         if errors
         else share_of_wrong_sides(labels, trained, scores.predictions),
         test_loss=weighted_mean(test_scores.losses, tested),
-        linear_test_loss=weighted_mean(_linear_losses(test_scores, tested, loss), tested),
+        linear_test_loss=weighted_mean(_losses_of("linear", test_scores, tested, loss), tested),
         test_error=errors["test_error"] if errors else share_of_wrong_sides(labels, tested, test_scores.predictions),
         features_per_example=learned.features_per_example,
         parents=learned.parents,
         seconds=learned.seconds,
     )
     alone = {
-        f"apple_{name}_loss": weighted_mean(_apple_losses(own, part, loss), part) if options.mixed else None
+        f"apple_{name}_loss": weighted_mean(_losses_of("apple", own, part, loss), part) if options.mixed else None
         for name, (part, own) in (("progressive", training), ("test", testing))
     }
     quality = quality_of(labels, training, testing, loss, mixed=options.mixed)
@@ -308,18 +306,11 @@ def _number(loss: float) -> float | None:
     return None if math.isnan(loss) else loss
 
 
-def _apple_losses(scores: Scores, part: Batch, loss: int) -> NDArray[np.float64]:
-    return scores.apple_losses if loss == SOFTMAX else _losses(scores.apple, part.labels, loss)
-
-
-def _linear_losses(scores: Scores, part: Batch, loss: int) -> NDArray[np.float64]:
-    return scores.linear_losses if loss == SOFTMAX else _losses(scores.linear, part.labels, loss)
-
-
-def _losses(scores: NDArray[np.float64], labels: NDArray[np.float64], loss: int) -> NDArray[np.float64]:
-    """Return the loss of each score against its label, as float64[n]."""
-    losses = np.empty(len(scores))
-    write_losses(loss, scores, labels, losses)
+def _losses_of(predictor: _Predictor, scores: Scores, part: Batch, loss: int) -> NDArray[np.float64]:
+    losses: NDArray[np.float64] = np.empty(len(part.labels))
+    if loss == SOFTMAX:
+        return scores.apple_losses if predictor == "apple" else scores.linear_losses
+    write_losses(loss, scores.apple if predictor == "apple" else scores.linear, part.labels, losses)
     return losses
 
 

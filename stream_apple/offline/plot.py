@@ -51,9 +51,9 @@ def draw_learning_curve(run: Run, path: Path) -> None:
     axes = figure.subplots()
     axes.semilogx(*learning_curve(run.scores.losses).T, label="the mixture" if run.mixed else run.result.method)
     if run.mixed:
-        axes.semilogx(*learning_curve(run.apple_losses()).T, label="apple alone")
+        axes.semilogx(*learning_curve(run.losses_of("apple")).T, label="apple alone")
     if run.result.method != "linear":
-        axes.semilogx(*learning_curve(run.linear_losses()).T, label="linear, alongside")
+        axes.semilogx(*learning_curve(run.losses_of("linear")).T, label="linear, alongside")
     axes.set(xlabel="examples", ylabel="progressive loss", title="Mean loss of predictions made before learning")
     axes.grid(alpha=0.3)
     axes.legend()

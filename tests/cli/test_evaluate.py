@@ -167,7 +167,7 @@ def test_apples_own_loss_is_that_of_its_scores(pairs: Path) -> None:
     run = measured(read_batch([pairs], limits), Options(bits=12), Schedule())
     expected = np.mean((run.scores.apple - run.trained.labels) ** 2)
     assert run.further["apple_progressive_loss"] == pytest.approx(expected)
-    assert run.apple_losses().mean() == pytest.approx(expected)
+    assert run.losses_of("apple").mean() == pytest.approx(expected)
     assert run.mixed
 
 

@@ -61,7 +61,7 @@ def _ends(run: Run, schedule: Schedule, *, alongside: bool) -> tuple[LossesSoFar
     trained = run.trained
     ends = epoch_ends(len(trained.labels), schedule)
     losses = means_at(ends, run.scores.losses, trained)
-    linear = means_at(ends, run.linear_losses(), trained) if alongside else [None] * len(ends)
+    linear = means_at(ends, run.losses_of("linear"), trained) if alongside else [None] * len(ends)
     return tuple(LossesSoFar(*row) for row in zip(ends, losses, linear, strict=True))
 
 

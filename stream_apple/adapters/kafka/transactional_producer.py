@@ -21,6 +21,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from stream_apple.adapters.kafka.errors import (
+    UNKNOWN,
     as_kafka_exception,
     call_error,
     delivery_error,
@@ -68,6 +69,7 @@ class TransactionalProducer:
         self._fencing: Future[None] | None = None
         self._confirming: Future[None] | None = None
         self._confirmed_at = 0.0
+        self._topic_unknown = False
         self._open_since: float | None = None
         self._written: deque[tuple[Callable[[int], None], int]] = deque()
         self._undelivered: StreamAppleError | AbortableError | None = None
@@ -129,7 +131,7 @@ class TransactionalProducer:
     def confirm(self, *, ask: bool = True) -> None:
         """Ask the cluster, in the background and every CONFIRM_S without a transaction, whether the id is still ours.
 
-        A later call raises FencedError if it is not.
+        A later call raises FencedError if it is not, and ConfigurationError if the topic does not exist any more.
 
         ask  whether the cluster may be asked now
         """
@@ -150,7 +152,8 @@ class TransactionalProducer:
 
     def _ask_whose_id_it_is(self, member: object) -> None:
         # librdkafka does not tell the cluster of an empty transaction, so this one has an offset, and is aborted. An
-        # error about an old generation of the group is ignored, as it says nothing about the transactional id.
+        # error about an old generation of the group is ignored, as it says nothing about the transactional id. That the
+        # topic is unknown is believed the second time: a broker that has just come back may not know of it yet.
         offsets = [TopicPartition(self._topic, 0, 0)]
 
         def passes(error: KafkaError) -> bool:
@@ -163,8 +166,12 @@ class TransactionalProducer:
                 passes, lambda: self._producer.send_offsets_to_transaction(offsets, member, ATTEMPT_TIMEOUT_S)
             )
         except KafkaException as failure:
-            if is_fenced(failure.args[0]):
+            error = failure.args[0]
+            before, self._topic_unknown = self._topic_unknown, error.code() in UNKNOWN
+            if is_fenced(error) or (before and self._topic_unknown):
                 raise
+        else:
+            self._topic_unknown = False
         patient.retry_while(passes, lambda: self._producer.abort_transaction(ATTEMPT_TIMEOUT_S))
 
     def _await_confirmation(self) -> None:

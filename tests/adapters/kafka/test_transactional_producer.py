@@ -131,6 +131,15 @@ class TestWhoseIdItIs:
             wait_until(lambda: False, "the answer", meanwhile=producer.confirm)
         producer.close()
 
+    def test_a_topic_that_is_gone_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nobody else asks for it where no record comes; a broker that has just come back may be wrong once."""
+        client = Client(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "x", txn_requires_abort=True))
+        producer = asking(client, monkeypatch)
+        with pytest.raises(ConfigurationError, match="confirming the transactional id: x"):
+            wait_until(lambda: False, "the answer", meanwhile=producer.confirm)
+        assert client.calls == ["begin", "UNKNOWN_TOPIC_OR_PART", "abort", "begin", "UNKNOWN_TOPIC_OR_PART"]
+        producer.close()
+
     def test_it_is_not_asked_where_nobody_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """How long there may be no broker is for others to judge."""
         client = Client(None)

@@ -85,6 +85,12 @@ class _Output(NamedTuple):
     plot: Path | None
     as_json: bool
 
+    def check(self, files: tuple[Path, ...]) -> None:
+        """Raise click.UsageError for a file that would be written over after it was read."""
+        for option, path in (("--predictions", self.predictions), ("--plot", self.plot)):
+            if path is not None and path.exists() and any(each.exists() and path.samefile(each) for each in files):
+                raise click.UsageError(f"{option}: expected another file than those that are read, found {path}")
+
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001
     if value:
@@ -200,6 +206,7 @@ def command(
         spans = _Spans(config.epochs.length, config.epochs.max_ahead)
     _check(spans, times)
     _check_delay(delay, spans, share, shards)
+    output.check(files)
     shards.check()
     picture = None if output.plot is None else picture_file(output.plot)
     roles = columns.roles(times.timestamp_field)

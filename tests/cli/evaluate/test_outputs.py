@@ -46,6 +46,19 @@ def test_every_file_that_is_written_is_looked_at_first(command: tuple[object, ..
         assert f"expected a file that can be written, found {found}".replace(" ", "") in said
 
 
+@pytest.mark.parametrize("option", ["--predictions", "--plot"])
+def test_no_file_of_examples_is_written_over(option: str, tmp_path: Path) -> None:
+    """Under another name neither."""
+    examples, other = tmp_path / "examples.png", tmp_path / "other.png"
+    examples.write_text("1 1:1\n")
+    other.symlink_to(examples)
+    for path in (examples, other):
+        result = run("evaluate", examples, option, path)
+        assert result.exit_code == 2
+        assert f"{option}: expected another file than those that are read" in " ".join(result.stderr.split())
+    assert examples.read_text() == "1 1:1\n"
+
+
 def test_the_folder_of_a_study_is_looked_at_first(tmp_path: Path) -> None:
     """It need not be there, but nothing may stand in its way."""
     (tmp_path / "file").write_text("")

@@ -43,10 +43,10 @@ that has one:
 
 In either place `file:/path` stands for the content of that file, a regular one, without one newline at its end. Use
 this for mounted secrets: passwords and keys must come from such a file or from the environment, and are refused in the
-TOML file itself ([security](security.md)). In the environment, lists are separated by commas. Unknown settings are
-refused, and so is every other variable that begins with `STREAM_APPLE_`, in capitals or not; the message names the
-nearest known one. Every command refuses a configuration with faults: it ends with exit code 78 and prints a line for
-each fault, with what was expected, what was found, and where it was written.
+TOML file itself ([security](security.md)). In the environment, lists are separated by commas, or written as in TOML.
+Unknown settings are refused, and so is every other variable that begins with `STREAM_APPLE_`, in capitals or not; the
+message names the nearest known one. Every command refuses a configuration with faults: it ends with exit code 78 and
+prints a line for each fault, with what was expected, what was found, and where it was written.
 
 A duration is text with units, the largest first: `"250ms"`, `"5m"`, `"1h30m"`, `"14d"`. `stream-apple check` compares
 the configuration with the cluster.

@@ -1,5 +1,7 @@
 """The base of all sections of the settings: how text becomes a value, and what every section refuses."""
 
+import tomllib
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -36,12 +38,17 @@ def expected_as(words: str) -> Any:  # noqa: ANN401  a field of pydantic's
 
 def _list_from_text(value: object) -> object:
     if isinstance(value, str):
+        # A pattern may begin with a bracket, too, but is no list of texts.
+        with suppress(tomllib.TOMLDecodeError):
+            found = tomllib.loads(f"list = {value}")["list"]
+            if isinstance(found, list) and all(isinstance(name, str) for name in found):
+                return tuple(found)
         value = [name.strip() for name in value.split(",") if name.strip()]
     return tuple(value) if isinstance(value, list) else value
 
 
 LISTED = BeforeValidator(_list_from_text)
-"""Lets a list of texts come as one text with commas between."""
+"""Lets a list of texts come as one text with commas between, or as TOML writes it."""
 
 
 class Section(BaseModel):

@@ -210,6 +210,18 @@ class TestDefaults:
         with pytest.raises(ConfigurationError, match=r"worker.skip .*expected records as .*found '3:1'"):
             load(None, {"STREAM_APPLE_WORKER__SKIP": "3:1"})
 
+    def test_a_list_of_the_environment(self) -> None:
+        """It may be written as in TOML: as patterns its brackets and quotes would match nothing, and say nothing."""
+        for text, expected in (
+            ("a, [b-d]*", ("a", "[b-d]*")),
+            ('["a", "[b-d]*"]', ("a", "[b-d]*")),
+            ("[abc]", ("[abc]",)),
+            ("[12]", ("[12]",)),
+            ("'a,b'", ("'a", "b'")),
+            ("[]", ()),
+        ):
+            assert load(None, {"STREAM_APPLE_INPUT__IGNORE": text}).input.ignore == expected
+
     def test_can_not_be_changed(self) -> None:
         """Sections are frozen."""
         with pytest.raises(ValidationError, match="frozen"):

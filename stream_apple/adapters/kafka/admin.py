@@ -101,7 +101,7 @@ class Cluster:
         """Return how many partitions the topic had when the cluster was asked; ConfigurationError without it."""
         if topic not in self.topics:
             raise ConfigurationError(
-                f"topic {topic}: expected an existing topic, found none; `stream-apple topics` creates it"
+                f"topic {topic}: expected it on {self.bootstrap}, found no such topic; `stream-apple topics` creates it"
             )
         return self.topics[topic]
 

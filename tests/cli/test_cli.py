@@ -104,25 +104,22 @@ class TestHelp:
             assert f"  {name} " in done.stdout
             assert summary in " ".join(done.stdout.split())
 
-    def test_loads_no_command(self) -> None:
-        """`--help` imports neither the compiler nor the Kafka client: it must answer at once."""
+    @pytest.mark.parametrize(
+        ("arguments", "heavy"),
+        [
+            (["--help"], {"numba", "numpy", "confluent_kafka", "pydantic", "rich"}),
+            (["check", "--help"], {"numba"}),
+        ],
+        ids=["stream-apple", "check"],
+    )
+    def test_imports_nothing_heavy(self, arguments: list[str], heavy: set[str]) -> None:
+        """Help is answered at once: without the compiler, and that of all commands without what any of them needs."""
         script = (
             "import sys\n"
             "from stream_apple.cli import main\n"
-            "main(['--help'], standalone_mode=False)\n"
-            "heavy = {'numba', 'numpy', 'confluent_kafka', 'pydantic', 'rich'} & set(sys.modules)\n"
+            f"main({arguments}, standalone_mode=False)\n"
+            f"heavy = {heavy} & set(sys.modules)\n"
             "sys.exit(f'loaded {heavy}' if heavy else 0)"
-        )
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-
-    def test_loads_no_compiler_for_check(self) -> None:
-        """`check --help` answers before what needs numba is imported."""
-        script = (
-            "import sys\n"
-            "from stream_apple.cli import main\n"
-            "main(['check', '--help'], standalone_mode=False)\n"
-            "sys.exit('loaded numba' if 'numba' in sys.modules else 0)"
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -134,14 +134,14 @@ class NeededTopics(NamedTuple):
         """Return the topic that is only read: the examples, or with `joining` the impressions."""
         return self.topics.examples if self.joining is None else self.joining.impressions
 
-    @property
-    def folding(self) -> frozenset[str]:
-        """Return the topics of dead letters, which may have any number of partitions."""
-        return frozenset({self.topics.dead_letters} | ({self.joining.dead_letters} if self.joining else set()))
-
     def partitions_of(self, name: str, examples: int) -> int:
-        """Return how many partitions a topic must have, given those of the examples topic; one orders all merges."""
+        """Return how many partitions a new topic gets, given those of the examples topic; one orders all merges."""
         return 1 if name == self.topics.merges else examples
+
+    def needed_partitions(self, name: str, examples: int) -> int | None:
+        """Return how many partitions a topic must have; None for dead letters, which fold into any number."""
+        folding = {self.topics.dead_letters, None if self.joining is None else self.joining.dead_letters}
+        return None if name in folding else self.partitions_of(name, examples)
 
     def requirements(self, examples: Mapping[str, str]) -> dict[str, list[Requirement]]:
         """Return topic name -> its requirements; `examples` are the settings that the examples topic has, or gets."""
@@ -367,19 +367,18 @@ def ensure(
     examples = needs.topics.examples
     settings = found[examples].settings if examples in found else created[examples]
     needed = needs.requirements({**settings, **asked.get(examples, {})})
-    folding = needs.folding if partitions is None else frozenset[str]()
+    compared = needs.needed_partitions if partitions is None else needs.partitions_of
     if partitions is None:
         partitions = next((found[name].partitions for name in (examples, needs.input) if name in found), 1)
     reports = []
     missing: dict[str, NewTopic] = {}
     for name in needs.names:
-        count = needs.partitions_of(name, partitions)
         if name in found:
             wanted = _with_asked(needed[name], asked.get(name, {}))
-            differences = compare(name, found[name], wanted, None if name in folding else count, replication_factor)
+            differences = compare(name, found[name], wanted, compared(name, partitions), replication_factor)
             reports.append(TopicReport(name, found[name].partitions, "as needed", differences))
         else:
-            config = written(needed[name]) | created[name]
+            count, config = needs.partitions_of(name, partitions), written(needed[name]) | created[name]
             missing[name] = NewTopic(name, count, replication_factor, config=config)
             reports.append(TopicReport(name, count, "missing", []))
     if any(report.differences for report in reports):

@@ -66,7 +66,7 @@ def _topic_faults(cluster: Cluster, config: Config) -> Iterator[str]:
         return
     for name, topic in found.items():
         examples = found.get(config.topics.examples, topic).partitions
-        count = None if name in needs.folding else needs.partitions_of(name, examples)
+        count = needs.needed_partitions(name, examples)
         faults = [*map(str, compare(name, topic, [], count)), *needs.missing_permissions(name, topic.operations)]
         yield from (f"topic {name}: {fault}" for fault in faults)
 

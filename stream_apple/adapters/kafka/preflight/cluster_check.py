@@ -125,7 +125,7 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
             yield Finding("fault", subject, "expected an existing topic, found none: `stream-apple topics` creates it")
             continue
         topic = found[name]
-        count = None if name in needs.folding else needs.partitions_of(name, found.get(examples, topic).partitions)
+        count = needs.needed_partitions(name, found.get(examples, topic).partitions)
         faults = [
             *map(str, compare(name, topic, requirements, count)),
             *unavailable(topic, written=name != needs.input),

@@ -30,11 +30,11 @@ def check_before_joining(cluster: Cluster, config: Config) -> None:
     check_uncompacted(cluster, [rule.impressions, rule.outcomes])
     if faults := client_faults(cluster):
         raise ConfigurationError("; ".join(faults))
-    refuse_joined_before(config, cluster)
     if cluster.topics.get(rule.outcomes) != partitions:
         return
     with suppress(BrokerError):
         committed = committed_by_joiners(config, range(partitions))
+        refuse_joined_before(config, cluster, committed)
         known = {number: each for number, each in committed.items() if each is not None}
         shown, said = (cluster.log_ranges(topic, known) for topic in (rule.impressions, rule.outcomes))
         for number, each in known.items():
@@ -59,7 +59,7 @@ def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
     shown, said = (cluster.log_ranges(topic, range(partitions)) for topic in (rule.impressions, rule.outcomes))
     known = sum(each is not None for each in committed.values())
     yield Finding("ok", subject, f"readable, partitions of {rule.impressions} with an offset: {known}")
-    yield from check_joined_before(config, cluster)
+    yield from check_joined_before(config, cluster, committed)
     for number, each in committed.items():
         yield from _partition(config, rule, number, each, JoinLogs(shown[number], said[number]))
 

@@ -29,16 +29,20 @@ class _Evidence(NamedTuple):
     origin: HeartbeatOrigin
 
 
-def check_joined_before(config: Config, cluster: Cluster) -> Iterator[Finding]:
-    """Yield a fault if impressions have been joined into this examples topic, and the group has no offset of them."""
-    join = config.join
-    partitions = range(cluster.topics.get(join.impressions, 0))
-    beginning = _without_offset(config, partitions)
-    if not beginning or cluster.topics.get(join.outcomes) != len(partitions):
+Offsets = Mapping[int, Committed | None]
+
+
+def check_joined_before(config: Config, cluster: Cluster, committed: Offsets) -> Iterator[Finding]:
+    """Yield a fault if impressions have been joined into this examples topic, and the group has no offset of them.
+
+    committed  what `committed_by_joiners` returns of all partitions
+    """
+    join, beginning = config.join, _without_offset(committed)
+    if not beginning or cluster.topics.get(join.outcomes) != len(committed):
         return
     evidence = _evidence(config, cluster, beginning)
     # Another joiner of this group may have committed its first transaction since the offsets were read.
-    beginning = _without_offset(config, sorted(evidence)) if evidence else []
+    beginning = _without_offset(committed_by_joiners(config, sorted(evidence))) if evidence else []
     for number in beginning[:1]:
         yield Finding("fault", f"group {join.group}", _refusal(config, number, evidence[number]))
 
@@ -57,22 +61,22 @@ def _refusal(config: Config, number: int, evidence: _Evidence) -> str:
     )
 
 
-def refuse_joined_before(config: Config, cluster: Cluster) -> None:
+def refuse_joined_before(config: Config, cluster: Cluster, committed: Offsets) -> None:
     """Raise ConfigurationError where `check_joined_before` finds a fault; brokers that don't answer are no reason."""
     with suppress(BrokerError):
-        for finding in check_joined_before(config, cluster):
+        for finding in check_joined_before(config, cluster, committed):
             raise ConfigurationError(f"{finding.subject}: {finding.text}")
 
 
-def committed_by_joiners(config: Config, partitions: Collection[int]) -> Mapping[int, Committed | None]:
+def committed_by_joiners(config: Config, partitions: Collection[int]) -> Offsets:
     """Return the offsets that the group has committed, without waiting for undecided transactions."""
     join = config.join
     return committed_now(config.kafka, join.group, join.impressions, list(partitions), REQUEST_S)
 
 
-def _without_offset(config: Config, partitions: Collection[int]) -> list[int]:
+def _without_offset(committed: Offsets) -> list[int]:
     """Return those of the partitions of which the group has no offset."""
-    return [number for number, each in committed_by_joiners(config, partitions).items() if each is None]
+    return [number for number, each in committed.items() if each is None]
 
 
 def _evidence(config: Config, cluster: Cluster, partitions: Collection[int]) -> Mapping[int, _Evidence]:

@@ -28,7 +28,7 @@ from stream_apple.signals import Signals
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.instances import InstanceReader
-from stream_apple.stream.model.warmup import warm_up
+from stream_apple.stream.model.warmup import is_warm, warm_up
 from stream_apple.stream.positions.lineage import OtherSettingsError, Provenance
 
 _KAFKA_S = 10.0  # for an answer; replicas ask again after a failure
@@ -40,14 +40,17 @@ _log = structlog.get_logger()
 def serve(config: Config, signals: Signals) -> int:
     """Serve until SIGTERM or SIGINT, then return 0; StreamAppleError if serving can't begin."""
     told = config.serve
+    # A port that is in use is told at once. Until there are answers, whoever connects is refused, and does not wait.
+    listen(told.host, told.port, section="serve").close()
     with ExitStack() as stack:
-        listener = stack.enter_context(closing(listen(told.host, told.port, section="serve")))
         logs = stack.enter_context(closing(KafkaLogs(config, retry=RetryPolicy(_KAFKA_S), ahead_kib=_AHEAD_KIB)))
         sources = stack.enter_context(closing(sources_of(config, logs)))
         numbers = all_partitions(logs, OutageLog(config.kafka))
         _check_group(sources.provenance, logs.committed(numbers))
         settings = settings_of(config)
         reader = InstanceReader(settings)
+        if not is_warm(settings):
+            _log.info("compiling")
         warm_up(settings, settings.decoder())
         reader.warm_up()
         metrics = ServingMetrics()
@@ -63,6 +66,7 @@ def serve(config: Config, signals: Signals) -> int:
         signals.call(server.stop)
         spare_the_collector()
         sys.setswitchinterval(SWITCH_S)
+        listener = stack.enter_context(closing(listen(told.host, told.port, section="serve")))
         with replicas:
             _log.info("serving", http_port=listener.getsockname()[1], partitions=len(numbers), model=model)
             server.serve_on(listener)

@@ -8,7 +8,7 @@ import click
 
 from stream_apple import logs
 from stream_apple.cli.options.common import FROM_MODEL, load_with_model
-from stream_apple.cli.service import end_at_once, exit_with, log_request, service_options
+from stream_apple.cli.service import compiling, end_at_once, exit_with, log_request, service_options
 from stream_apple.config import HttpSettings, conceal
 from stream_apple.signals import Signals
 
@@ -49,6 +49,7 @@ def _sentences(http: HttpSettings) -> dict[str, logs.Sentence]:
     """Return a sentence for each event that a person at a terminal waits for; others are shown with their fields."""
     return {
         "started": lambda told: f"the status page is {http.address(told['http_port'])}",
+        "compiling": compiling,
         "live": lambda told: f"partition {told['partition']} is live, from offset {told['offset']:,} on",
         "epoch_ended": lambda told: (
             f"partition {told['partition']}: epoch {told['epoch']} has ended, {_losses(told)}; "

@@ -6,7 +6,7 @@ import click
 
 from stream_apple import logs
 from stream_apple.cli.options.common import FROM_MODEL, load_with_model
-from stream_apple.cli.service import end_at_once, exit_with, log_request, service_options
+from stream_apple.cli.service import compiling, end_at_once, exit_with, log_request, service_options
 from stream_apple.config import conceal
 from stream_apple.errors import needs_extra
 from stream_apple.signals import Signals
@@ -33,6 +33,7 @@ def _serve(path: Path | None, log_format: logs.LogFormat, from_model: Path | Non
     config = load_with_model(path, from_model)
     url = config.serve.address
     sentences: dict[str, logs.Sentence] = {
+        "compiling": compiling,
         "serving": lambda told: f"predictions: POST {url(told['http_port'])}v1/models/{config.served_as}:predict",
         "replica_restored": lambda told: (
             f"partition {told['partition']} has a model, as of offset {told['offset']:,}, and follows its worker"

@@ -3,9 +3,9 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -51,6 +51,11 @@ def exit_with(work: Callable[[], int], log_format: logs.LogFormat) -> NoReturn:
         # A reader of JSON gets the last line in JSON, too.
         _log.error("failed", error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
         cli.leave(error.exit_code)
+
+
+def compiling(_told: Mapping[str, Any]) -> str:
+    """Return what the event `compiling` is on a terminal."""
+    return "compiling what the cache does not have, for up to a minute; `stream-apple compile` does it beforehand"
 
 
 def end_at_once() -> NoReturn:

@@ -28,7 +28,7 @@ from stream_apple.signals import Signals
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.instances import InstanceReader
-from stream_apple.stream.model.warmup import is_warm, warm_up
+from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import OtherSettingsError, Provenance
 
 _KAFKA_S = 10.0  # for an answer; replicas ask again after a failure
@@ -49,8 +49,6 @@ def serve(config: Config, signals: Signals) -> int:
         _check_group(sources.provenance, logs.committed(numbers))
         settings = settings_of(config)
         reader = InstanceReader(settings)
-        if not is_warm(settings):
-            _log.info("compiling")
         warm_up(settings, settings.decoder())
         reader.warm_up()
         metrics = ServingMetrics()

@@ -74,7 +74,6 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
             # as a missing topic is reported before kernels are compiled.
             with suppress(TimeoutError):
                 permission.result(_REFUSED_WITHIN_S)
-            _log.info("compiling")
             warm_up(settings, decoder)
             opening.start_fencing()
         health.compiled()

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import click
 
 from stream_apple.cli.standard_streams import spell_what_can_not_be_encoded, stand_in_for_closed
+from stream_apple.core.compile_notice import tell_of_compiling
 from stream_apple.errors import StreamAppleError
 from stream_apple.nearest_names import nearest_names
 from stream_apple.signals import noting_interrupts
@@ -44,6 +45,9 @@ SUMMARIES = {
     "demo": "Run everything on a cluster inside this process: nothing to install.",
 }
 """Command -> its line in `--help`; the command is the function `command` of the module with its name."""
+
+COMPILING = "compiling what the cache does not have, for up to a minute; `stream-apple compile` does it beforehand"
+"""What people are told while a command seems to do nothing."""
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
@@ -90,6 +94,7 @@ class _Commands(click.Group):
                 raise
 
     def invoke(self, ctx: click.Context) -> object:
+        tell_of_compiling(_tell_people)
         try:
             return super().invoke(ctx)
         except StreamAppleError as error:
@@ -100,6 +105,14 @@ class _Commands(click.Group):
             leave(error.exit_code)
         except KeyboardInterrupt:
             leave(INTERRUPTED)
+
+
+def _tell_people() -> None:
+    """Say that this process compiles, if standard error is a terminal."""
+    if sys.stderr.isatty():
+        from stream_apple.cli.output import say
+
+        say(COMPILING, err=True)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import click
 
 from stream_apple.cli.output import say
 from stream_apple.config import config_of
+from stream_apple.core.compile_notice import tell_of_compiling
 from stream_apple.core.learner.options import CLASSES, Loss, Method
 
 _FURTHER: tuple[dict[str, object], ...] = (
@@ -42,6 +43,7 @@ def command(target: str | None) -> None:
     """
     from stream_apple.core.jit import aim_at, check_kept
 
+    tell_of_compiling(lambda: None)  # there is a bar
     if target is not None:
         aim_at(target)
     # These imports come after `aim_at`, as kernels are bound to a type of processor when they are imported.

@@ -12,6 +12,7 @@ import click
 from stream_apple import cli, logs
 from stream_apple.cli.options.parameters import Decorator, option_group
 from stream_apple.config import conceal
+from stream_apple.core.compile_notice import tell_of_compiling
 from stream_apple.errors import StreamAppleError
 
 _log = logs.get_logger()
@@ -43,6 +44,7 @@ def exit_with(work: Callable[[], int], log_format: logs.LogFormat) -> NoReturn:
     """End the process with the code that `work` returns, or with that of the StreamAppleError that it raises."""
     logs.configure(log_format, conceal=conceal)
     logs.catch_crashes()
+    tell_of_compiling(lambda: _log.info("compiling"))
     try:
         sys.exit(work())
     except StreamAppleError as error:
@@ -55,7 +57,7 @@ def exit_with(work: Callable[[], int], log_format: logs.LogFormat) -> NoReturn:
 
 def compiling(_told: Mapping[str, Any]) -> str:
     """Return what the event `compiling` is on a terminal."""
-    return "compiling what the cache does not have, for up to a minute; `stream-apple compile` does it beforehand"
+    return cli.COMPILING
 
 
 def end_at_once() -> NoReturn:

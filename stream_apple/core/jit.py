@@ -28,6 +28,7 @@ from numba.core.typed_passes import AnnotateTypes
 from numba.extending import intrinsic
 from numba.misc.appdirs import user_cache_dir
 
+from stream_apple.core.compile_notice import compiling_begins
 from stream_apple.errors import ConfigurationError
 
 _SOURCES = Path(__file__).parent
@@ -209,7 +210,10 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the compiled function, or None; Numba then makes itself ready, and compiles."""
         # The base does the same after `target_context.refresh()`: 0.1 s of a start in which nothing is compiled.
-        return cast("Any", self)._load_overload(sig, target_context)  # noqa: SLF001  the base's
+        found: object = cast("Any", self)._load_overload(sig, target_context)  # noqa: SLF001  the base's
+        if found is None:
+            compiling_begins()
+        return found
 
     def save_overload(self, sig: object, data: object) -> None:
         """Keep the compiled function; if the disk is full it is used all the same, and `check_kept` says so."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from structlog.testing import capture_logs
 
 from stream_apple.adapters.http.listener import listen
 from stream_apple.app.model_factories import settings_of
@@ -62,9 +61,8 @@ def start(config: Config, refusal: Exception | None = None) -> None:
 def test_kernels_are_compiled_first(notes: Path, config: Config) -> None:
     """A predecessor works on for the minute that this may take."""
     assert not is_warm(settings_of(config))
-    with capture_logs() as told, pytest.raises(FencingError):
+    with pytest.raises(FencingError):
         start(config)
-    assert [each["event"] for each in told] == ["started", "compiling"]
     assert is_warm(settings_of(config))
     assert [note.name.partition("-")[0] for note in notes.iterdir()] == ["complete"]
 
@@ -75,9 +73,8 @@ def test_kernels_that_are_in_the_cache_are_loaded_meanwhile(notes: Path, config:
         start(config)
     (note,) = notes.iterdir()
     os.utime(note, (0, 0))
-    with capture_logs() as told, pytest.raises(FencingError):
+    with pytest.raises(FencingError):
         start(config)
-    assert [each["event"] for each in told] == ["started"]
     assert note.stat().st_mtime == 0, "kernels were loaded before"
 
 

@@ -186,6 +186,27 @@ def test_a_terminal_gets_no_control_character(tmp_path: Path) -> None:
     assert "\x1b" not in shown
 
 
+def test_people_are_told_once_that_a_command_compiles() -> None:
+    """It would seem to do nothing for a minute. Who reads standard error through a pipe is told nothing."""
+    import os
+    import pty
+
+    script = (
+        "import click\n"
+        "from stream_apple.cli import check, main\n"
+        "from stream_apple.core.compile_notice import compiling_begins\n"
+        "check.command = click.command()(lambda: [compiling_begins(), compiling_begins()])\n"
+        "main(['check'])\n"
+    )
+    command = [sys.executable, "-c", script]
+    ours, theirs = pty.openpty()
+    subprocess.run(command, stderr=theirs, check=True, timeout=120)
+    os.close(theirs)
+    assert os.read(ours, 1 << 16).decode().splitlines() == [cli.COMPILING]
+    os.close(ours)
+    assert subprocess.run(command, stderr=subprocess.PIPE, check=True, timeout=120).stderr == b""
+
+
 @pytest.mark.parametrize(
     "arguments", [["evaluate", "FILE"], ["evaluate", "FILE", "--json"], ["--help"], ["--version"], ["run", "--help"]]
 )

@@ -17,6 +17,7 @@ from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from stream_apple.core import jit
+from stream_apple.core.compile_notice import tell_of_compiling
 from stream_apple.core.jit import CACHE, Kernel, copy_numbers, kernel, part, routine
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.options import Options
@@ -88,6 +89,21 @@ class TestRoutines:
             _sum_of_quarters(1)
 
 
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")  # type: ignore[attr-defined]
+def test_who_waits_is_told_that_something_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Once, before it is; and not where the cache has it."""
+    monkeypatch.setattr(jit, "CACHE", tmp_path)
+    cached: Any = _sum_of_quarters
+    told = []
+    for _ in range(2):
+        tell_of_compiling(lambda: told.append("compiling"))
+        fresh = Kernel(cached.py_func, targetoptions=cached.targetoptions)
+        fresh.enable_caching()
+        for argument in (5, np.uint8(5)):  # each type has code of its own
+            fresh(argument)
+    assert told == ["compiling"]
+
+
 def test_no_reference_is_counted() -> None:
     """In the machine code of any kernel, whatever processor it is for: it costs as much as learning a short example."""
     run(Learner(Options(bits=8)), batch_of(planted_rows(1, seed=1)), 1)
@@ -156,6 +172,7 @@ def test_no_kernel_calls_another() -> None:
 _LEARNING = """
 import numpy as np
 from stream_apple.core import jit
+from stream_apple.core.compile_notice import tell_of_compiling
 @jit.kernel
 def add(one, other):
     return one + other

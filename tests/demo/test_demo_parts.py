@@ -59,15 +59,15 @@ class TestScrape:
     """Prometheus's text, as one partition's reading."""
 
     def test_reads_one_partition(self) -> None:
-        """Every number is that of the asked partition; degrees are in order, the constant is left out."""
-        found = reading_of(EXPOSITION, "0")
+        """Every number is that of partition 0; degrees are in order, the constant is left out."""
+        found = reading_of(EXPOSITION)
         assert found._replace(recent=READING.recent) == READING
         assert found.recent.apple == 0.25
         assert math.isnan(found.recent.linear)
 
-    def test_an_unknown_partition_has_learned_nothing(self) -> None:
+    def test_at_first_it_has_learned_nothing(self) -> None:
         """Before the first record there are no losses and no epoch."""
-        found = reading_of(EXPOSITION, "3")
+        found = reading_of("")
         assert (found.learned, found.epoch, found.parents) == (0, -1, ())
         assert math.isnan(found.whole.apple)
 
@@ -200,9 +200,13 @@ class TestFeed:
         (example,) = clicks(1, 1, 20_000 * DAY, DAY)
         huge = example._replace(features={"name" * 1_000_000: 1.0})
         with Feed(mock_cluster, "examples", [huge], per_second=1000) as feed:
-            wait_until(lambda: feed._failure is not None, "the failure")
-            with pytest.raises(InputFileError, match="was refused"):
+
+            def watched() -> bool:
                 feed.answered(0)
+                return False
+
+            with pytest.raises(InputFileError, match="was refused"):
+                wait_until(watched, "the failure")
 
 
 class TestPredictionReader:

@@ -70,6 +70,6 @@ class Session(DemoRun[View]):
         reading = self.reading(worker)
         if reading.learned > self.view.reading.learned:
             epochs = reading.epoch - self._start_ms // DAY
-            curve = (*self.view.curve, CurvePoint(reading.learned, reading.recent))
+            curve = (*self.view.curve, CurvePoint(reading.learned, *reading.recent))
             self.view = replace(self.view, epochs=epochs, curve=curve)
         self.view = replace(self.view, reading=reading)

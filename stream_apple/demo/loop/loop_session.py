@@ -17,12 +17,13 @@ from stream_apple.demo.child import Child
 from stream_apple.demo.demo_run import SEED, TOPICS, DemoRun
 from stream_apple.demo.loop.asking import Asker
 from stream_apple.demo.loop.judging import Judge
-from stream_apple.demo.loop.loop_report import NO_LATENCY, Latency, LoopPoint, LoopReport, LoopResult, LoopView
+from stream_apple.demo.loop.loop_report import NO_LATENCY, Latency, LoopReport, LoopResult, LoopView
 from stream_apple.demo.loop.relay import OffsetsRelay
 from stream_apple.demo.loop.site import Site
 from stream_apple.demo.paced_feed import Feed
 from stream_apple.demo.predictions import PredictionReader
 from stream_apple.demo.scrape import samples_of
+from stream_apple.demo.state import CurvePoint
 from stream_apple.demo.traffic import traffic
 from stream_apple.demo.viewer import Viewer
 
@@ -115,8 +116,8 @@ class LoopSession(DemoRun[LoopView]):
             count += 1
             if self._judge.judged % step == 0:
                 recent = self._judge.judgement(max(self._judge.judged - _RECENT * step, 0))
-                point = LoopPoint(self._judge.judged, recent)
-                self.view = replace(self.view, recent=recent, curve=(*self.view.curve, point))
+                curve = (*self.view.curve, CurvePoint(self._judge.judged, *recent))
+                self.view = replace(self.view, recent=recent, curve=curve)
         return count
 
     def _look(self, site: Site, worker: Child, reader: PredictionReader) -> None:

@@ -29,11 +29,12 @@ from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Batch, Limits
+from stream_apple.core.codec.example import Example
 from stream_apple.core.learner.kernels.losses import SOFTMAX
 from stream_apple.core.learner.merging.mergeable import check_mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.files import TimeLike
-from stream_apple.offline.dataset import read_batch, read_timed_batch
+from stream_apple.offline.dataset import read_batch
 from stream_apple.offline.evaluation import ALIKE, Run, Schedule, evaluate
 from stream_apple.offline.event_epochs import Dealt, deal_by_time
 from stream_apple.offline.late_labels import known_after_examples, known_after_time
@@ -220,14 +221,20 @@ def command(
     known: NDArray[np.int64] | None = None
     if spans.epoch_length is None:
         time_like = TimeLike()
-        batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, time_like)
+        batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, watched=time_like.passing)
         remedy = _NO_EPOCHS_OF_RECORDS if columns.input else _NO_EPOCHS
         tell_of_times(time_like, remedy if share.keep_order else remedy + _ORDER_LOST)
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
-        whole, timestamps = read_timed_batch(
-            files, limits, event_times, roles, options.wanted_columns(), columns.key_field
-        )
+        times_ms: list[int] = []
+
+        def noted(examples: Iterator[Example]) -> Iterator[Example]:
+            for example in examples:
+                times_ms.append(example.timestamp_ms or 0)
+                yield example
+
+        whole = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, event_times, noted)
+        timestamps = np.array(times_ms, np.int64)
         batch, schedule, dealt, found = _by_time(whole, timestamps, spans, schedule, sharding)
         if delay.label_delay is not None:
             known = known_after_time(timestamps[dealt.rows], delay.label_delay)

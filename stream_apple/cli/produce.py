@@ -32,7 +32,7 @@ from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import InputFileError
-from stream_apple.files import ColumnRoles, EventTimes, TimeLike, TimeSpan
+from stream_apple.files import NO_TIMES, ColumnRoles, EventTimes, TimeLike, TimeSpan
 from stream_apple.files.input_stream import STDIN
 from stream_apple.signals import Signals
 
@@ -194,7 +194,7 @@ def _plan(
     of_sending = times == Times(None, None, None)
     if any(map(_passes_once, files)):
         if of_sending and amount.rate is None:
-            return EventTimes(None, None), TimeSpan()
+            return NO_TIMES, TimeSpan()
         return event_times, TimeSpan() if event_times.spaced is None else event_times.spaced.span(1)
     if of_sending and amount.rate is not None:
         return event_times, TimeSpan()

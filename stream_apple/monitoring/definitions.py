@@ -35,13 +35,30 @@ MEANS = (
 QUALITIES = ("auc", "calibration_error")
 _SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
-METRICS = (
+MEMBER_METRICS = (
     Metric("build_info", Gauge, "1, with the version of this worker.", ("version", "model_format")),
+    Metric("brokers_reachable", Gauge, "1, or 0 while no broker answers, or none has answered a call for 5 s."),
+    Metric("topic_partitions", Gauge, "Partitions of the examples topic, as this worker last counted them."),
+    Metric(
+        "schema_wait_seconds",
+        Gauge,
+        "For how long the partition has waited for a schema that the registry does not tell; 0 if it waits for none.",
+        BY_PARTITION,
+    ),
+    Metric("dead_letters_total", Counter, "Records sent to the dead-letter topic.", ("partition", "reason")),
+    Metric("transactions_total", Counter, "Transactions by how they ended: committed or aborted.", ("result",)),
+    Metric("commit_seconds", Histogram, "Time to commit a transaction.", (), _SECONDS),
+    Metric("loop_turns_total", Counter, "Turns of the loop."),
+    Metric("rebalances_total", Counter, "Events of the consumer group: assigned, revoked, lost.", ("event",)),
+    Metric("owned_partitions", Gauge, "Partitions that this worker owns."),
+)
+"""Those of every member of a group that writes transactions: of workers, and of joiners."""
+
+METRICS = (
+    *MEMBER_METRICS,
     Metric("worker_info", Gauge, "1, with what this worker is.", ("group", "worker", "topic", "method", "loss")),
     Metric("snapshot_interval_seconds", Gauge, "The setting worker.snapshot_interval."),
     Metric("epoch_length_seconds", Gauge, "The setting epochs.length."),
-    Metric("brokers_reachable", Gauge, "1, or 0 while no broker answers, or none has answered a call for 5 s."),
-    Metric("topic_partitions", Gauge, "Partitions of the examples topic, as this worker last counted them."),
     Metric(
         "examples_total",
         Counter,
@@ -68,21 +85,9 @@ METRICS = (
         'Features that could not be read, where input.unreadable is "leave_out".',
         BY_PARTITION,
     ),
-    Metric(
-        "schema_wait_seconds",
-        Gauge,
-        "For how long the partition has waited for a schema that the registry does not tell; 0 if it waits for none.",
-        BY_PARTITION,
-    ),
-    Metric("dead_letters_total", Counter, "Records sent to the dead-letter topic.", ("partition", "reason")),
-    Metric("transactions_total", Counter, "Transactions by how they ended: committed or aborted.", ("result",)),
-    Metric("commit_seconds", Histogram, "Time to commit a transaction.", (), _SECONDS),
     Metric("loop_seconds_total", Counter, "Where the time of the loop's thread went.", ("phase",)),
     Metric("model_seconds_total", Counter, "What the threads that learn spent their time on.", ("step",)),
     Metric("threads", Gauge, "Threads that learn."),
-    Metric("loop_turns_total", Counter, "Turns of the loop."),
-    Metric("rebalances_total", Counter, "Events of the consumer group: assigned, revoked, lost.", ("event",)),
-    Metric("owned_partitions", Gauge, "Partitions that this worker owns."),
     Metric("partition_state", Gauge, "1 for the state that the partition is in.", ("partition", "state")),
     Metric("lag_records", Gauge, "Records between the model and the end of the log.", BY_PARTITION),
     Metric(

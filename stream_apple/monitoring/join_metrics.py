@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client import Counter, Gauge
 
-from stream_apple.monitoring.definitions import BY_PARTITION, METRICS, Metric
+from stream_apple.monitoring.definitions import BY_PARTITION, MEMBER_METRICS, Metric
 from stream_apple.monitoring.member_metrics import MemberMetrics
 from stream_apple.monitoring.series import GaugeSeries, Tally, dead_letters_of
 from stream_apple.stream.joining.joined_partition import JoinedPartition
@@ -45,22 +45,6 @@ JOIN_METRICS = (
     Metric("join_clock_timestamp_seconds", Gauge, "How far the outcomes have come, by their times.", BY_PARTITION),
 )
 
-_SHARED = frozenset(
-    {
-        "build_info",
-        "brokers_reachable",
-        "dead_letters_total",
-        "transactions_total",
-        "commit_seconds",
-        "rebalances_total",
-        "owned_partitions",
-        "topic_partitions",
-        "loop_turns_total",
-        "schema_wait_seconds",
-    }
-)
-"""The worker's metrics that a joiner has, too, with the same meaning."""
-
 _FATES_OF_IMPRESSIONS = ("labelled", "own_label", "default", "dropped", "refused")
 _FATES_OF_OUTCOMES = ("matched", "repeated", "unmatched", "refused")
 _REFRESH_S = 1.0
@@ -70,7 +54,7 @@ class JoinMetrics(MemberMetrics):
     """Keeps all metrics of a joiner; `now` is in monotonic seconds, `time_of_day` in seconds since 1970."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, time_of_day: Callable[[], float] = time.time) -> None:
-        super().__init__((*(row for row in METRICS if row.name in _SHARED), *JOIN_METRICS), FORMAT)
+        super().__init__((*MEMBER_METRICS, *JOIN_METRICS), FORMAT)
         self._now = now
         self._time_of_day = time_of_day
         self._refresh_at = 0.0

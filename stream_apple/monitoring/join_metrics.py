@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client import Counter, Gauge
 
-from stream_apple.monitoring.definitions import BY_PARTITION, MEMBER_METRICS, Metric
+from stream_apple.monitoring.definitions import BY_PARTITION, MEMBER_METRICS, Metric, gauges
 from stream_apple.monitoring.member_metrics import MemberMetrics
 from stream_apple.monitoring.series import GaugeSeries, Tally, dead_letters_of
 from stream_apple.stream.joining.joined_partition import JoinedPartition
@@ -28,21 +28,14 @@ JOIN_METRICS = (
         "were forgotten, or refused.",
         ("partition", "fate"),
     ),
-    Metric("join_held_outcomes", Gauge, "Outcomes in memory.", BY_PARTITION),
-    Metric("join_full", Gauge, "1 while join.max_outcomes lets the partition stand still, else 0.", BY_PARTITION),
-    Metric(
-        "join_lag_records",
-        Gauge,
-        "Impressions in the log that are not joined yet, those of the last join.wait included.",
+    *gauges(
         BY_PARTITION,
+        join_held_outcomes="Outcomes in memory.",
+        join_full="1 while join.max_outcomes lets the partition stand still, else 0.",
+        join_lag_records="Impressions in the log that are not joined yet, those of the last join.wait included.",
+        join_overdue_seconds="For how long the next impression has been due; 0 if it is not, or none is waiting.",
+        join_clock_timestamp_seconds="How far the outcomes have come, by their times.",
     ),
-    Metric(
-        "join_overdue_seconds",
-        Gauge,
-        "For how long the next impression has been due; 0 if it is not, or none is waiting.",
-        BY_PARTITION,
-    ),
-    Metric("join_clock_timestamp_seconds", Gauge, "How far the outcomes have come, by their times.", BY_PARTITION),
 )
 
 _FATES_OF_IMPRESSIONS = ("labelled", "own_label", "default", "dropped", "refused")

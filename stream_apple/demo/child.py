@@ -8,9 +8,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from stream_apple.config.sources import VARIABLE_PREFIX
 from stream_apple.errors import BrokerError
@@ -42,7 +42,7 @@ class ChildEndedError(Exception):
         self.exit_code = exit_code
 
 
-class Child:
+class Child(AbstractContextManager["Child"]):
     """A running command; use as a context, whose end stops it.
 
     command     such as `run`; its log names the port that it listens on
@@ -148,9 +148,6 @@ class Child:
         finally:
             self._process.kill()
             self._process.wait()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()

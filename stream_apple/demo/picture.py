@@ -46,18 +46,15 @@ def line(view: View) -> str:
 
 def picture(view: View, width: int) -> RenderableType:
     """Return how a run stands, as a picture `width` characters wide."""
+    top = heading("stream-apple demo", _EXPLANATION)
     if not view.curve:
-        return Group(*_heading(), Text(f"{view.doing} ...", "bold"), page_link(view.address))
-    return Group(*_heading(), *_chart(view, width), Text(), _facts(view, width))
+        return Group(*top, Text(f"{view.doing} ...", "bold"), page_link(view.address))
+    return Group(*top, *_chart(view, width), Text(), _facts(view, width))
 
 
 def heading(command: str, explanation: str) -> tuple[Text, ...]:
     """Return what stands at the top of the picture."""
     return Text(command, "bold"), Text(explanation, QUIET), Text()
-
-
-def _heading() -> tuple[Text, ...]:
-    return heading("stream-apple demo", _EXPLANATION)
 
 
 def _chart(view: View, width: int) -> list[Text]:

@@ -1,7 +1,7 @@
 """Counts which examples have been answered, as any reader of the predictions topic would."""
 
 from collections.abc import Iterable
-from typing import Self
+from contextlib import AbstractContextManager
 
 from stream_apple.adapters.kafka.log_reader import CommittedReader
 from stream_apple.core.codec.prediction_formats import decode_prediction
@@ -10,7 +10,7 @@ _BATCH = 2000
 _WAIT_S = 0.05
 
 
-class PredictionReader:
+class PredictionReader(AbstractContextManager["PredictionReader"]):
     """Reads every partition from its beginning; use as a context.
 
     repeated   predictions of examples that had been answered before
@@ -48,9 +48,6 @@ class PredictionReader:
             example = (prediction["topic"], prediction["partition"], prediction["offset"])
             self.repeated += example in self._answered
             self._answered.add(example)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._reader.close()

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from prometheus_client import Counter, Gauge
 
@@ -52,7 +51,7 @@ class JoinMetrics(MemberMetrics):
         self._time_of_day = time_of_day
         self._refresh_at = 0.0
         self._shown: dict[int, GaugeSeries] = {}
-        self._counts: dict[int, _JoinCounts] = {}
+        self._counts: dict[int, tuple[Tally, Tally, Tally]] = {}
 
     def describe(self, group: str, topic: str, partitions: int) -> None:
         """Set the joiner's group, its topic of examples, and how many partitions that has."""
@@ -82,35 +81,29 @@ class JoinMetrics(MemberMetrics):
 
     def joined(self, partition: int, joined: Joined) -> None:
         """Count the results of a step of the partition, which have been sent."""
-        self._counts_of(partition).add(joined)
-
-    def _counts_of(self, partition: int) -> "_JoinCounts":
-        if partition not in self._counts:
-            self._counts[partition] = _JoinCounts(self._all, str(partition))
-        return self._counts[partition]
-
-
-class _JoinCounts:
-    """Counts what has become of the records of one partition, which may leave and come back."""
-
-    def __init__(self, metrics: Mapping[str, Any], label: str) -> None:
-        self._impressions = Tally(metrics["join_impressions_total"], _FATES_OF_IMPRESSIONS, label)
-        self._outcomes = Tally(metrics["join_outcomes_total"], _FATES_OF_OUTCOMES, label)
-        self._reasons = dead_letters_of(metrics, label)
-
-    def add(self, joined: Joined) -> None:
-        """Count the results of a step."""
+        impressions, outcomes, dead_letters = self._counts_of(partition)
         for tally, fate, count in (
-            (self._impressions, "labelled", joined.labelled),
-            (self._impressions, "own_label", joined.own),
-            (self._impressions, "default", joined.default),
-            (self._impressions, "dropped", joined.dropped),
-            (self._impressions, "refused", joined.refused_impressions),
-            (self._outcomes, "matched", joined.matched),
-            (self._outcomes, "repeated", joined.repeated),
-            (self._outcomes, "unmatched", joined.unmatched),
-            (self._outcomes, "refused", len(joined.refused) - joined.refused_impressions),
+            (impressions, "labelled", joined.labelled),
+            (impressions, "own_label", joined.own),
+            (impressions, "default", joined.default),
+            (impressions, "dropped", joined.dropped),
+            (impressions, "refused", joined.refused_impressions),
+            (outcomes, "matched", joined.matched),
+            (outcomes, "repeated", joined.repeated),
+            (outcomes, "unmatched", joined.unmatched),
+            (outcomes, "refused", len(joined.refused) - joined.refused_impressions),
         ):
             tally.add(fate, count)
         for each in joined.refused:
-            self._reasons.add(each.reason.code)
+            dead_letters.add(each.reason.code)
+
+    def _counts_of(self, partition: int) -> tuple[Tally, Tally, Tally]:
+        """Return the counts of impressions, outcomes and dead letters of a partition, which may leave and come back."""
+        if partition not in self._counts:
+            label = str(partition)
+            self._counts[partition] = (
+                Tally(self._all["join_impressions_total"], _FATES_OF_IMPRESSIONS, label),
+                Tally(self._all["join_outcomes_total"], _FATES_OF_OUTCOMES, label),
+                dead_letters_of(self._all, label),
+            )
+        return self._counts[partition]

@@ -3,43 +3,28 @@
 import json
 import signal
 import sys
-from collections.abc import Callable
 from importlib import import_module
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import click
 from rich.console import Console
-from rich.text import Text
 
 from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config.schema import LARGEST_PORT
 from stream_apple.demo.child import ChildEndedError
 from stream_apple.demo.loop.looks import loop_line, loop_picture, loop_summary
-from stream_apple.demo.loop.loop_report import broken_loop_promises
+from stream_apple.demo.loop.loop_report import LoopReport
 from stream_apple.demo.loop.loop_session import LoopSession
 from stream_apple.demo.picture import line, picture, summary
 from stream_apple.demo.screen import screen_of
 from stream_apple.demo.session import Session
-from stream_apple.demo.state import broken_promises
+from stream_apple.demo.state import DemoReport
 from stream_apple.demo.viewer import Viewer, has_desktop
 from stream_apple.errors import needs_extra
 from stream_apple.signals import STOPPING, Signals
 
 _EXAMPLES, _REQUESTS = 200_000, 20_000
-
-
-class _Run(NamedTuple):
-    """The outcome of a run.
-
-    result    the facts that `--json` prints
-    broken    promises that were not kept, a sentence each
-    summary   returns the text that is shown at the end
-    """
-
-    result: dict[str, int | float]
-    broken: list[str]
-    summary: Callable[[], Text]
 
 
 @click.command()
@@ -77,33 +62,31 @@ def command(examples: int | None, port: int, *, loop: bool, as_json: bool, no_br
     viewer = Viewer(opens=attended and not no_browser and has_desktop(), waits=attended)
     try:
         with signals:
-            run, count = (_loop, examples or _REQUESTS) if loop else (_once, examples or _EXAMPLES)
-            done = run(count, port, console, viewer, as_json=as_json)
+            report = _run(examples, port, console, viewer, loop=loop, quiet=as_json)
     except ChildEndedError as error:
         say(f"stream-apple: {error}", err=True)
         sys.exit(error.exit_code)
+    broken = report.broken_promises()
     if as_json:
-        say(json.dumps(done.result))
-    elif not done.broken:
-        console.print(done.summary())
-    for promise in done.broken:
+        say(json.dumps(report.result._asdict()))
+    elif not broken:
+        console.print(loop_summary(report) if isinstance(report, LoopReport) else summary(report))
+    for promise in broken:
         say(f"stream-apple: {promise}", err=True)
-    if done.broken:
+    if broken:
         sys.exit(1)
 
 
-def _once(examples: int, port: int, console: Console, viewer: Viewer, *, as_json: bool) -> _Run:
-    with screen_of(console, picture, line, quiet=as_json) as screen:
-        report = Session(examples, port, screen, viewer).run()
-    return _Run(report.result._asdict(), broken_promises(report), lambda: summary(report))
-
-
-def _loop(requests: int, port: int, console: Console, viewer: Viewer, *, as_json: bool) -> _Run:
+def _run(
+    count: int | None, port: int, console: Console, viewer: Viewer, *, loop: bool, quiet: bool
+) -> DemoReport | LoopReport:
+    if not loop:
+        with screen_of(console, picture, line, quiet=quiet) as screen:
+            return Session(count or _EXAMPLES, port, screen, viewer).run()
     with needs_extra("serve"):
         import_module("uvicorn")
-    with screen_of(console, loop_picture, loop_line, quiet=as_json) as screen:
-        report = LoopSession(requests, port, screen, viewer).run()
-    return _Run(report.result._asdict(), broken_loop_promises(report), lambda: loop_summary(report))
+    with screen_of(console, loop_picture, loop_line, quiet=quiet) as loop_screen:
+        return LoopSession(count or _REQUESTS, port, loop_screen, viewer).run()
 
 
 def _end(signals: Signals) -> NoReturn:

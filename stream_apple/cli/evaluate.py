@@ -29,11 +29,12 @@ from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Batch, Limits
+from stream_apple.core.codec.example import Example
 from stream_apple.core.learner.kernels.losses import SOFTMAX
 from stream_apple.core.learner.merging.mergeable import check_mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.files import TimeLike
-from stream_apple.offline.dataset import read_batch, read_timed_batch
+from stream_apple.offline.dataset import read_batch
 from stream_apple.offline.evaluation import ALIKE, Run, Schedule, evaluate
 from stream_apple.offline.event_epochs import Dealt, deal_by_time
 from stream_apple.offline.late_labels import known_after_examples, known_after_time
@@ -52,16 +53,6 @@ _NO_EPOCHS_OF_RECORDS = (
     "features of hour, weekday and month, and --input ignore={} leaves the field out"
 )
 _ORDER_LOST = "; the examples are shuffled now, and --no-shuffle keeps the order of the files"
-
-
-class _Pass(NamedTuple):
-    """The options on how the examples are used: fields of `Schedule`."""
-
-    epochs: int
-    doubling: int | None
-    test_fraction: float
-    seed: int
-    keep_order: bool
 
 
 class _Spans(NamedTuple):
@@ -166,7 +157,7 @@ def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) 
 )
 @gathered(
     learner=LearnerChoice,
-    share=_Pass,
+    schedule=Schedule,
     spans=_Spans,
     delay=_Delay,
     times=Times,
@@ -178,7 +169,7 @@ def command(
     files: tuple[Path, ...],
     path: Path | None,
     learner: LearnerChoice,
-    share: _Pass,
+    schedule: Schedule,
     spans: _Spans,
     delay: _Delay,
     times: Times,
@@ -205,7 +196,7 @@ def command(
     if path is not None and "timestamp" in columns.input and not given_options("epoch_length", *_BY_COUNT):
         spans = _Spans(config.epochs.length, config.epochs.max_ahead)
     _check(spans, times)
-    _check_delay(delay, spans, share, shards)
+    _check_delay(delay, spans, schedule, shards)
     output.check(files)
     shards.check()
     picture = None if output.plot is None else picture_file(output.plot)
@@ -215,19 +206,25 @@ def command(
     limits = _limits(config, options)
     sharding = _sharding(shards, options)
     check_models_fit(options, models=1 if sharding is None else sharding.models)
-    schedule, found = Schedule(**share._asdict()), dict[str, object]()
+    found = dict[str, object]()
     dealt: Dealt | None = None
     known: NDArray[np.int64] | None = None
     if spans.epoch_length is None:
         time_like = TimeLike()
-        batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, time_like)
+        batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, watched=time_like.passing)
         remedy = _NO_EPOCHS_OF_RECORDS if columns.input else _NO_EPOCHS
-        tell_of_times(time_like, remedy if share.keep_order else remedy + _ORDER_LOST)
+        tell_of_times(time_like, remedy if schedule.keep_order else remedy + _ORDER_LOST)
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
-        whole, timestamps = read_timed_batch(
-            files, limits, event_times, roles, options.wanted_columns(), columns.key_field
-        )
+        times_ms: list[int] = []
+
+        def noted(examples: Iterator[Example]) -> Iterator[Example]:
+            for example in examples:
+                times_ms.append(example.timestamp_ms or 0)
+                yield example
+
+        whole = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, event_times, noted)
+        timestamps = np.array(times_ms, np.int64)
         batch, schedule, dealt, found = _by_time(whole, timestamps, spans, schedule, sharding)
         if delay.label_delay is not None:
             known = known_after_time(timestamps[dealt.rows], delay.label_delay)
@@ -337,7 +334,7 @@ def _check(spans: _Spans, times: Times) -> None:
         )
 
 
-def _check_delay(delay: _Delay, spans: _Spans, share: _Pass, shards: ShardChoice) -> None:
+def _check_delay(delay: _Delay, spans: _Spans, schedule: Schedule, shards: ShardChoice) -> None:
     """Raise click.UsageError for options that contradict each other."""
     if delay == _Delay(None, None):
         return
@@ -347,7 +344,7 @@ def _check_delay(delay: _Delay, spans: _Spans, share: _Pass, shards: ShardChoice
         raise click.UsageError("--shards learn each label at once: --label-delay does not apply")
     if delay.label_delay is not None and spans.epoch_length is None:
         raise click.UsageError("--label-delay needs the examples' times: expected --epoch-length, found none")
-    if delay.label_delay_examples is not None and spans.epoch_length is None and not share.keep_order:
+    if delay.label_delay_examples is not None and spans.epoch_length is None and not schedule.keep_order:
         raise click.UsageError("--label-delay-examples goes by the order of the files: expected --no-shuffle")
 
 

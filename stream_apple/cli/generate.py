@@ -90,26 +90,19 @@ def command(
     config = load(path)
     config.input.check_own_messages("try made-up clicks with a group and topics of their own, without that section")
     visits, limiter = islice(traffic(seed, day_ms, broken), limit), RateLimiter(Fraction(rate))
+    topic, what = (config.join.impressions, "impressions") if server else (config.topics.examples, "examples")
     with Signals() as signals:
+        writer = TopicWriter(config.kafka, topic)
+        place = f"{writer.topic} over {writer.partitions} partitions"
+        say(f"sending {rate:g} {what} a second to {place}; Ctrl-C stops", err=True)
         if server is None:
-            writer = TopicWriter(config.kafka, config.topics.examples)
-            what = "examples"
-            _announce(rate, what, writer)
             totals = writer.write(visits, limiter, signals.stopping)
         else:
-            writer = TopicWriter(config.kafka, config.join.impressions)
-            what = "impressions"
-            _announce(rate, what, writer)
             with closing(Asker(server, config.served_as)) as asker:
                 site = Site(visits, asker.ask, config.join.wait, seed)
                 outcomes = TopicWriter(config.kafka, config.join.outcomes)
                 totals = _run_site(site, writer, outcomes, limiter, signals.stopping)
     say(f"sent {totals.delivered:,} {what}", err=True)
-
-
-def _announce(rate: float, what: str, writer: TopicWriter) -> None:
-    place = f"{writer.topic} over {writer.partitions} partitions"
-    say(f"sending {rate:g} {what} a second to {place}; Ctrl-C stops", err=True)
 
 
 def _run_site(

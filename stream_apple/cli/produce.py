@@ -32,7 +32,7 @@ from stream_apple.config import Config, load
 from stream_apple.core.codec.example import Example
 from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import InputFileError
-from stream_apple.files import ColumnRoles, EventTimes, TimeLike, TimeSpan
+from stream_apple.files import NO_TIMES, ColumnRoles, EventTimes, TimeLike, TimeSpan
 from stream_apple.files.input_stream import STDIN
 from stream_apple.signals import Signals
 
@@ -62,13 +62,6 @@ class _Amount(NamedTuple):
     repeat: int
 
 
-class _Output(NamedTuple):
-    """Holds the options that say what is printed."""
-
-    quiet: bool
-    as_json: bool
-
-
 def _rate(value: str) -> Fraction:
     try:
         rate = Fraction(value.removesuffix("/s"))
@@ -94,15 +87,17 @@ def _rate(value: str) -> Fraction:
 @click.option("--repeat", type=WholeNumber(1), default=1, help="Send the files N times.  [default: 1]")
 @click.option("--quiet", is_flag=True, help="Print no progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
-@gathered(target=_Target, amount=_Amount, times=Times, output=_Output, columns=ColumnOptions)
+@gathered(target=_Target, amount=_Amount, times=Times, columns=ColumnOptions)
 def command(
     files: tuple[Path, ...],
     path: Path | None,
     target: _Target,
     amount: _Amount,
     times: Times,
-    output: _Output,
     columns: ColumnOptions,
+    *,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Send files of examples to the examples topic.
 
@@ -127,7 +122,7 @@ def command(
     config = load(path)
     config.input.check_own_messages("send the file as it is with another producer, such as kcat")
     writer = target.writer(config)
-    with Signals() as signals, _progress(amount.limit, shown=not output.quiet) as report:
+    with Signals() as signals, _progress(amount.limit, shown=not quiet) as report:
         event_times, span = _plan(files, amount, times, read, signals)
         if span.first_ms is not None and span.last_ms is not None and not signals.stopping():
             writer.check_times(span.first_ms, span.last_ms)
@@ -144,9 +139,9 @@ def command(
     known = not (summary["interrupted"] and event_times.spaced is None)
     summary["start_time_ms"] = None if event_times.spaced is None else event_times.spaced.start_ms
     summary["first_time_ms"], summary["last_time_ms"] = sent[1:] if known else (None, None)
-    if output.as_json:
+    if as_json:
         say(json.dumps(summary))
-    elif not output.quiet:
+    elif not quiet:
         say(_sentence(summary))
     sys.exit(signals.exit_code)
 
@@ -194,7 +189,7 @@ def _plan(
     of_sending = times == Times(None, None, None)
     if any(map(_passes_once, files)):
         if of_sending and amount.rate is None:
-            return EventTimes(None, None), TimeSpan()
+            return NO_TIMES, TimeSpan()
         return event_times, TimeSpan() if event_times.spaced is None else event_times.spaced.span(1)
     if of_sending and amount.rate is not None:
         return event_times, TimeSpan()

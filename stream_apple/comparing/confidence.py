@@ -67,6 +67,8 @@ def margin(observations: Reals, alpha: float) -> Reals:
 class ConfidenceSequence:
     """Keeps the mean of all observations, with an interval that holds at all times at once with probability 1 - alpha.
 
+    interval  the mean and the radius of its interval so far; the mean is NaN before the first observation
+
     >>> sequence = ConfidenceSequence(alpha=0.05)
     >>> means, radii = sequence.add(np.tile([1.0, 3.0], 2_000))
     >>> float(means[-1]), round(float(radii[-1]), 3)
@@ -77,25 +79,17 @@ class ConfidenceSequence:
 
     def __init__(self, alpha: float) -> None:
         self.observations = 0
+        self.interval = Interval(math.nan, math.inf)
         self._alpha = alpha
         self._mean = 0.0
         # With w a weight and d an observation less the mean: the sums of w, w^2, w^2 d, and w^2 d^2.
         self._sums = np.zeros(4)
 
-    @property
-    def interval(self) -> Interval:
-        """The mean and the radius of its interval so far; the mean is NaN before the first observation."""
-        if not self.observations:
-            return Interval(math.nan, math.inf)
-        means, radii = self.add(np.empty(0))
-        return Interval(float(means[-1]), float(radii[-1]))
-
     def add(self, values: Reals, weights: Reals | None = None) -> tuple[Reals, Reals]:
         """Add the next observations, float64[n]; return mean and radius after each of them, float64[n] each.
 
-        If there are none, it returns the present mean and radius, float64[1] each. A value of weight 0 is not an
-        observation, and changes nothing. Values and weights have to be finite. How observations are cut into calls
-        changes results by rounding only.
+        A value of weight 0 is not an observation, and changes nothing. Values and weights have to be finite. How
+        observations are cut into calls changes results by rounding only.
         """
         w = np.ones(len(values)) if weights is None else weights
         counts = self.observations + np.cumsum(w > 0.0, dtype=np.int64)
@@ -104,8 +98,6 @@ class ConfidenceSequence:
         apart = values - self._mean
         sums = self._sums[:, None] + np.cumsum([w, w * w, w * w * apart, w * w * apart * apart], axis=1)
         moves = np.cumsum(w * apart)
-        if not len(values):
-            counts, sums, moves = np.array([self.observations]), self._sums[:, None], np.zeros(1)
         total, squares, firsts, seconds = sums
         with np.errstate(invalid="ignore", divide="ignore"):  # before the first observation
             moved = np.where(total > 0.0, moves / total, 0.0)
@@ -119,4 +111,6 @@ class ConfidenceSequence:
         if len(values):
             self.observations, self._mean = int(counts[-1]), float(means[-1])
             self._sums = np.array([total[-1], squares[-1], firsts[-1], seconds[-1]])
+            if self.observations:
+                self.interval = Interval(self._mean, float(radii[-1]))
         return means, radii

@@ -77,18 +77,12 @@ Duration = Annotated[
 """Whole milliseconds; written in the configuration, and in its JSON form, as text with units."""
 
 
-def _from_patient_text(value: object) -> object:
-    return FOREVER if value == _FOREVER else _from_text(value)
-
-
-def _patient_text(milliseconds: int) -> str:
-    return _FOREVER if milliseconds == FOREVER else format_duration(milliseconds)
-
-
 Patience = Annotated[
     int,
-    BeforeValidator(_from_patient_text),
-    PlainSerializer(_patient_text, return_type=str, when_used="json"),
+    BeforeValidator(lambda value: FOREVER if value == _FOREVER else _from_text(value)),
+    PlainSerializer(
+        lambda length: _FOREVER if length == FOREVER else format_duration(length), return_type=str, when_used="json"
+    ),
     Field(json_schema_extra={"unit": "milliseconds", "expected": "a duration such as '10s', from 100ms, or 'forever'"}),
 ]
 """A duration, or `forever`."""

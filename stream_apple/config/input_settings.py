@@ -2,21 +2,19 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from stream_apple.config.section import LISTED, Number, Section, expected_as, text_field
+from stream_apple.config.section import LISTED, Number, Section, expected_as, text_field, when_text
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping, zone_of
 from stream_apple.errors import ConfigurationError
 
 
-def _pairs(value: object) -> object:
-    if isinstance(value, str):
-        pairs = [pair.rpartition("=") for pair in value.strip().strip("{}").split(",") if pair.strip()]
-        named = {label.strip(): number.strip() for label, _, number in pairs}
-        if len(named) < len(pairs):
-            raise ValueError("each label once")
-        return named
-    return value
+def _pairs(text: str) -> dict[str, str]:
+    pairs = [pair.rpartition("=") for pair in text.strip().strip("{}").split(",") if pair.strip()]
+    named = {label.strip(): number.strip() for label, _, number in pairs}
+    if len(named) < len(pairs):
+        raise ValueError("each label once")
+    return named
 
 
 def _zone(name: str) -> str:
@@ -38,7 +36,7 @@ FieldPaths = Annotated[
 ]
 LabelMap = Annotated[
     dict[str, Number],
-    BeforeValidator(_pairs),
+    when_text(_pairs),
     expected_as("a table from labels as they are written to numbers, each label once, such as { yes = 1, no = 0 }"),
 ]
 Separator = Annotated[str, text_field(r"^[^\x00-\x1f=]{1,3}$", "1 to 3 characters without '='", expert=True)]

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import Field, create_model, model_validator
 
-from stream_apple.config.section import Boolean, Integer, Number, Section
+from stream_apple.config.section import Boolean, Integer, Number, Section, when_text
 from stream_apple.core.learner.options import BY_KEY, DECLARED, Declaration, IntegerBounds, Options
 
 _FROM_TEXT = {int: Integer, float: Number, bool: Boolean}
@@ -36,7 +36,7 @@ def _type_of(declaration: Declaration) -> Any:  # noqa: ANN401  any type
     parse = declaration.option.parse
     if parse is not None:
         table = dict[str, Annotated[Integer, Field(**_bounds_of(declaration))]]
-        return Annotated[table, BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)]
+        return Annotated[table, when_text(parse)]
     kind = _FROM_TEXT.get(declaration.kind, declaration.kind)
     return kind | None if declaration.default is None else kind
 

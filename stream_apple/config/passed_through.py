@@ -65,14 +65,10 @@ def _passed_through(name: str) -> str:
 def _scalar(value: object) -> object:
     if not isinstance(value, str | int | float):
         raise ValueError("expected text, a number, true or false")  # noqa: TRY004  pydantic turns only ValueError into a fault
-    if isinstance(value, str) and ("\0" in value or (not value.isascii() and _has_surrogate(value))):
+    # Python keeps bytes of the environment that are not UTF-8 as surrogates.
+    if isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
         raise ValueError("expected text in UTF-8 without NUL, where the client would cut it")
     return value
-
-
-def _has_surrogate(text: str) -> bool:
-    """Return whether the text has surrogates, as which Python keeps bytes of the environment that are not UTF-8."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _without_credentials(given: _Given) -> _Given:

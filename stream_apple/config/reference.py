@@ -159,11 +159,11 @@ def _example() -> str:
 def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
     about = dict(_docstrings(DeclaredOptions if model is LearnerSettings else model))
     known = {key: of_a_value(facts) for key, facts in model.model_json_schema()["properties"].items()}
-    parts = Config().model_settings().get(name, {})
+    parts, defaults = Config().model_settings().get(name, {}), model().model_dump(mode="json")
     rows: dict[bool, list[str]] = {False: [], True: []}
     for key, facts in known.items():
         rows[facts.get("expert", False)].append(
-            f"| `{key}` | {_type(facts)} | {_default(model, key)} | {_unit(facts)} | {_bounds(facts)} | "
+            f"| `{key}` | {_type(facts)} | `{json.dumps(defaults[key])}` | {_unit(facts)} | {_bounds(facts)} | "
             f"{'yes' if name in {'learner', 'output'} or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
             f"{facts.get('since', FIRST_VERSION)} | {about[key]} |\n"
         )
@@ -190,10 +190,6 @@ def _type(facts: dict[str, Any]) -> str:
     if facts.get("unit") == "milliseconds":
         return "duration"
     return {"array": "list of text", "string": "text", "object": "table"}.get(facts["type"], str(facts["type"]))
-
-
-def _default(model: Any, key: str) -> str:  # noqa: ANN401  a class of settings
-    return f"`{json.dumps(model().model_dump(mode='json')[key])}`"
 
 
 def _unit(facts: dict[str, Any]) -> str:

@@ -6,14 +6,14 @@ file. A setting that was not in version 0.1.0 says since when it is there: `json
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
 from stream_apple.config.duration import DAY, FOREVER, HOUR, MINUTE, SECOND, Duration, Patience, format_duration
 from stream_apple.config.input_settings import FieldPath, InputSettings, LabelMap
 from stream_apple.config.learner_settings import LearnerSettings, field_of
 from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, RegistryProperties
 from stream_apple.config.secrets import shown
-from stream_apple.config.section import LISTED, Integer, Number, Section, expected_as, text_field
+from stream_apple.config.section import LISTED, Integer, Number, Section, expected_as, text_field, when_text
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.core.learner.options import DECLARED, IntegerBounds, mergeable, why_not_merged
 
@@ -205,13 +205,9 @@ class MergingSettings(Section):
         return self
 
 
-def _label_or_none(value: object) -> object:
-    return None if value == "none" else float(value) if isinstance(value, str) else value
-
-
 LabelOrNone = Annotated[
     Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)] | None,
-    BeforeValidator(_label_or_none),
+    when_text(lambda text: None if text == "none" else float(text)),
     PlainSerializer(lambda label: "none" if label is None else label),
     expected_as("a number from -1e+18 to 1e+18, or 'none'"),
 ]
@@ -439,7 +435,7 @@ class Config(Section):
         return given | {"learner": mergeable(learner)} if mode != "off" and isinstance(learner, dict) else given
 
     @model_validator(mode="after")
-    def _have_room(self) -> Self:
+    def _fit_together(self) -> Self:
         longest = self.learner.options().longest_ngram
         most, needed = self.limits.max_features_per_example, longest * self.limits.max_features
         if longest > 1 and most < needed:
@@ -448,26 +444,16 @@ class Config(Section):
                 f"of any example, max_features_per_example of at least {longest} * max_features = {needed}, "
                 f"found {most}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _has_a_registry(self) -> Self:
         if self.output.format == "avro" and not self.registry:
             raise ValueError(
                 "output.format, registry.url: expected the address of a registry for predictions in Avro, found none"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_merged(self) -> Self:
-        if self.merging and (because := why_not_merged(self.learner.options())):
-            raise ValueError(f"merge.mode = {self.merge.mode}: {because}")
-        return self
-
-    @model_validator(mode="after")
-    def _topics_are_different(self) -> Self:
         if self.merging:
+            if because := why_not_merged(self.learner.options()):
+                raise ValueError(f"merge.mode = {self.merge.mode}: {because}")
             _check_different(self.topics.names(merging=True), "five")
+        if self.joining:
+            self.check_join()
         return self
 
     @property
@@ -488,12 +474,6 @@ class Config(Section):
             separator=own.separator,
         )
         return found if found != OWN_MESSAGE or self.registry else None
-
-    @model_validator(mode="after")
-    def _can_be_joined(self) -> Self:
-        if self.joining:
-            self.check_join()
-        return self
 
     def check_join(self) -> None:
         """Raise ValueError if [join] does not fit the other sections, whether or not anything is said of it."""

@@ -1,29 +1,21 @@
 """The base of all sections of the settings: how text becomes a value, and what every section refuses."""
 
 import tomllib
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
-def _integer_from_text(value: object) -> object:
-    return int(value) if isinstance(value, str) else value
+def when_text(convert: Callable[[str], object]) -> BeforeValidator:
+    """Return a validator that converts text, as the environment and mounted files hold nothing else."""
+    return BeforeValidator(lambda value: convert(value) if isinstance(value, str) else value)
 
 
-def _number_from_text(value: object) -> object:
-    return float(value) if isinstance(value, str) else value
-
-
-def _boolean_from_text(value: object) -> object:
-    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
-
-
-# The environment and mounted files hold text only, so a number may come as text; nothing else is converted.
-Integer = Annotated[int, BeforeValidator(_integer_from_text)]
-Number = Annotated[float, BeforeValidator(_number_from_text), Field(allow_inf_nan=False)]
-
-Boolean = Annotated[bool, BeforeValidator(_boolean_from_text)]
+Integer = Annotated[int, when_text(int)]
+Number = Annotated[float, when_text(float), Field(allow_inf_nan=False)]
+Boolean = Annotated[bool, when_text(lambda text: {"true": True, "false": False}.get(text.lower(), text))]
 
 
 def text_field(pattern: str, words: str, **facts: bool) -> Any:  # noqa: ANN401  a field of pydantic's

@@ -5,11 +5,10 @@ demo_run.py      what such a run, and one of the loop, both do
 clicks.py        the examples: visits with clicks that depend on pairs and triples of features
 traffic.py       the same without an end and in real time, for `stream-apple generate`
 cluster.py       librdkafka's in-process cluster, which the worker reaches over a socket like any other
-child.py         a command such as `stream-apple run` as a child process, with a configuration file and a log
+child.py         a command such as `stream-apple run` as a child process: it starts, listens, is ready, and ends
 parent_death_signal.py   how that process ends when its parent does, even if the parent is killed
-readiness.py     waits until such a process is ready
-scrape.py        what its /metrics and /readyz say
-predictions.py   a reader of the predictions topic that counts which examples were answered
+scrape.py        what its metrics say
+predictions.py   counts which examples were answered
 paced_feed.py    sends the examples, never further ahead of the answers than the cluster can hold
 state.py         how a run stands at one moment, and its result
 picture.py       that, as a picture and as a line

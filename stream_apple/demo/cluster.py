@@ -5,7 +5,7 @@ It has no disk and no compaction, it keeps 5 MiB of a partition, it forgets the 
 prove anything about exactly-once.
 """
 
-from typing import Self
+from contextlib import AbstractContextManager
 
 from confluent_kafka import Producer
 
@@ -15,7 +15,7 @@ ROOM_BYTES = 5 << 20
 _TIMEOUT_S = 10.0
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(AbstractContextManager["EmbeddedCluster"]):
     """A cluster that lives until it is closed; use as a context.
 
     bootstrap   address for clients of any process on this machine
@@ -29,9 +29,6 @@ class EmbeddedCluster:
     def partitions(self, topic: str) -> int:
         """Return how many partitions the topic has; asking creates it."""
         return len(self._host.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._host.close()

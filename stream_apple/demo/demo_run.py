@@ -17,8 +17,7 @@ from stream_apple.config import TopicSettings
 from stream_apple.demo.child import Child, ChildSettings
 from stream_apple.demo.cluster import EmbeddedCluster
 from stream_apple.demo.predictions import PredictionReader
-from stream_apple.demo.readiness import listening, wait_until_ready
-from stream_apple.demo.scrape import Reading, Scraper
+from stream_apple.demo.scrape import Reading, reading_of
 from stream_apple.demo.state import SomeView
 from stream_apple.demo.viewer import Viewer
 
@@ -75,13 +74,12 @@ class DemoRun(Generic[SomeView]):
             "http": {"host": "127.0.0.1", "port": self._port},
         }
 
-    def open_page(self, worker: Child) -> Scraper:
-        """Wait until the worker is ready, and show its status page; return a scraper of it."""
-        scraper = listening(worker)
-        self.show(address=scraper.address)
-        wait_until_ready(worker, scraper, self.tell, "the worker")
-        self.viewer.show_page(f"{scraper.address}/")
-        return scraper
+    def open_page(self, worker: Child) -> None:
+        """Wait until the worker is ready, and show its status page."""
+        worker.wait_until_listening()
+        self.show(address=worker.address)
+        worker.wait_until_ready(self.tell, "the worker")
+        self.viewer.show_page(f"{worker.address}/")
 
     def turns(self, unfinished: Callable[[], bool], read: Callable[[], int]) -> Iterator[bool]:
         """Read on until all has come, or nothing more comes; yield in each turn whether it is time for a look.
@@ -109,10 +107,10 @@ class DemoRun(Generic[SomeView]):
         then, before = self._counts[0]
         return (count - before) / (now - then) if now > then else 0.0
 
-    def reading(self, scraper: Scraper) -> Reading:
+    def reading(self, worker: Child) -> Reading:
         """Return the worker's metrics; the last ones if it does not answer: if it is gone, the next check says why."""
         try:
-            return scraper.read()
+            return reading_of(worker.metrics())
         except OSError:
             return self.view.reading
 

@@ -5,10 +5,11 @@ The embedded cluster drops what it has no room for, whoever has not read it yet:
 
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from fractions import Fraction
 from typing import Self
 
-from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter
+from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter
 from stream_apple.core.codec.example import Example
 from stream_apple.demo.cluster import ROOM_BYTES
 
@@ -31,31 +32,26 @@ class Feed:
         self._writer = TopicWriter({"bootstrap.servers": bootstrap}, topic, partitions=1)
         self._room = threading.Semaphore(MOST_AHEAD)
         self._stopping = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="feed")
+        self._pool = ThreadPoolExecutor(1, "feed")
+        self._sending: Future[DeliveryTotals] | None = None
 
     def answered(self, count: int) -> None:
         """Tell how many predictions have been read, which makes room. Raises what the thread has failed with."""
         if count > self._answered:
             self._room.release(count - self._answered)
             self._answered = count
-        if self._failure is not None:
-            raise self._failure
+        if self._sending is not None and self._sending.done():
+            self._sending.result()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        limiter = RateLimiter(Fraction(self._per_second))
+        self._sending = self._pool.submit(self._writer.write, self._within_room(), limiter, self._stopping.is_set)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._room.release()
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            self._writer.write(self._within_room(), RateLimiter(Fraction(self._per_second)), self._stopping.is_set)
-        except BaseException as error:  # noqa: BLE001  raised again by `answered`
-            self._failure = error
+        self._pool.shutdown()
 
     def _within_room(self) -> Iterator[Example]:
         for example in self._examples:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from operator import attrgetter
 
 from rich.bar import Bar
 from rich.console import Group, RenderableType
@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple.demo.plot import Curve, draw, range_of
-from stream_apple.demo.state import DAYS, DemoReport, View
+from stream_apple.demo.state import DAYS, DemoReport, RunView, View
 
-APPLE, LINEAR = "bold green", "yellow"
+OWN, REFERENCE = "bold green", "yellow"
 QUIET = "dim"
 _PLOT_HEIGHT = 9
 _LABEL_EVERY = 4
@@ -46,9 +46,10 @@ def line(view: View) -> str:
 
 def picture(view: View, width: int) -> RenderableType:
     """Return how a run stands, as a picture `width` characters wide."""
+    top = heading("stream-apple demo", _EXPLANATION)
     if not view.curve:
-        return Group(*_heading(), Text(f"{view.doing} ...", "bold"), page_link(view.address))
-    return Group(*_heading(), *_chart(view, width), Text(), _facts(view, width))
+        return Group(*top, Text(f"{view.doing} ...", "bold"), page_link(view.address))
+    return Group(*top, *_chart(view, width), Text(), _facts(view, width))
 
 
 def heading(command: str, explanation: str) -> tuple[Text, ...]:
@@ -56,23 +57,20 @@ def heading(command: str, explanation: str) -> tuple[Text, ...]:
     return Text(command, "bold"), Text(explanation, QUIET), Text()
 
 
-def _heading() -> tuple[Text, ...]:
-    return heading("stream-apple demo", _EXPLANATION)
-
-
 def _chart(view: View, width: int) -> list[Text]:
-    linear = Curve([(point.examples / view.total, point.losses.linear) for point in view.curve], LINEAR)
-    apple = Curve([(point.examples / view.total, point.losses.apple) for point in view.curve], APPLE)
-    about = Text.assemble("loss of the last 10,000 or so examples:  ", ("linear", LINEAR), "  ", ("apple", APPLE))
-    return chart(about, [linear, apple], _ticks(DAYS, width - MARGIN), width)
+    about = Text.assemble("loss of the last 10,000 or so examples:  ", ("linear", REFERENCE), "  ", ("apple", OWN))
+    return chart(about, view, _ticks(DAYS, width - MARGIN), width)
 
 
-def chart(about: Text, curves: Sequence[Curve], axis: str, width: int) -> list[Text]:
-    """Return a heading, the curves with numbers beside them, and the axis below, `width` - MARGIN characters long.
+def chart(about: Text, view: RunView, axis: str, width: int) -> list[Text]:
+    """Return a heading, both curves with numbers beside them, and the axis below, `width` - MARGIN characters long.
 
     Points whose value is NaN are left out: nothing was measured yet when they were taken.
     """
-    drawn = [curve._replace(points=[point for point in curve.points if not math.isnan(point[1])]) for curve in curves]
+    drawn = [
+        Curve([(at.done / view.total, loss(at)) for at in view.curve if not math.isnan(loss(at))], style)
+        for loss, style in ((attrgetter("reference"), REFERENCE), (attrgetter("own"), OWN))
+    ]
     shown = range_of(drawn)
     lines = [about]
     for number, curve_line in enumerate(draw(drawn, shown, width - MARGIN, _PLOT_HEIGHT)):
@@ -98,8 +96,8 @@ def _facts(view: View, width: int) -> Table:
     table.add_row("predictions", progress(view.answered, view.total, view.per_second, f"lag {reading.lag:,}", width))
     table.add_row("epochs ended", f"{view.epochs}   parents chosen by them: {parents_text(reading.parents)}")
     for name, style, recent, whole in (
-        ("apple", APPLE, reading.recent.apple, reading.whole.apple),
-        ("linear", LINEAR, reading.recent.linear, reading.whole.linear),
+        ("apple", OWN, reading.recent.apple, reading.whole.apple),
+        ("linear", REFERENCE, reading.recent.linear, reading.whole.linear),
     ):
         table.add_row(
             Text(f"loss, {name}", style), f"{loss_text(recent)} recently   {loss_text(whole)} since the start"
@@ -148,9 +146,9 @@ def summary(report: DemoReport) -> Text:
     return Text.assemble(
         f"\n{result.predictions:,} predictions, one for each example, made before its label was learned.\n",
         "Mean loss: ",
-        ("linear", LINEAR),
+        ("linear", REFERENCE),
         f" {result.linear_progressive_loss:.4f}, ",
-        ("apple", APPLE),
+        ("apple", OWN),
         f" {result.progressive_loss:.4f}, which is {less:.0%} less. ",
         f"In {result.epochs} epochs it chose {parents_text(report.reading.parents)} to multiply.\n",
         ("The cluster was a toy inside this process and is gone; the worker was the real one.\n", QUIET),

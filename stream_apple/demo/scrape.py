@@ -1,9 +1,6 @@
-"""What a worker says about itself over HTTP: /metrics as Prometheus reads them, and /readyz."""
+"""What a process says of partition 0, which has all examples, in Prometheus's text format."""
 
-import json
 import math
-import urllib.error
-import urllib.request
 from typing import NamedTuple, TypeAlias
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,12 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 Samples: TypeAlias = dict[tuple[str, str], float]
 """Name without prefix, and labels but for that of the partition -> value."""
 
-_TIMEOUT_S = 5.0
 _PREFIX = "stream_apple_"
 _PARTITION = "0"
-
-# A proxy of the environment has no way to this machine's own ports.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Losses(NamedTuple):
@@ -27,7 +20,7 @@ class Losses(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One partition's metrics at one moment.
+    """The partition's metrics at one moment.
 
     learned    examples
     rejected   examples that went to the dead letters
@@ -45,49 +38,20 @@ class Reading(NamedTuple):
     recent: Losses
 
 
-class Scraper:
-    """Asks a worker about itself and about partition 0, which has all examples."""
-
-    def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}"
-
-    def waiting_for(self) -> list[str]:
-        """Return what the worker is waiting for before it is ready: nothing once it is."""
-        try:
-            answer = self._get("/readyz")
-        except urllib.error.HTTPError as error:
-            answer = error.read()
-        reasons: list[str] = json.loads(answer)["waiting_for"]
-        return reasons
-
-    def read(self) -> Reading:
-        """Return the current metrics of the partition."""
-        return reading_of(self._get("/metrics").decode(), _PARTITION)
-
-    def samples(self) -> Samples:
-        """Return whatever is measured of the partition."""
-        return samples_of(self._get("/metrics").decode(), _PARTITION)
-
-    def _get(self, path: str) -> bytes:
-        with _opener.open(self.address + path, timeout=_TIMEOUT_S) as reply:
-            body: bytes = reply.read()
-            return body
-
-
-def samples_of(exposition: str, partition: str) -> Samples:
-    """Return a partition's samples from Prometheus's text format."""
+def samples_of(exposition: str) -> Samples:
+    """Return the partition's samples."""
     found: Samples = {}
     for family in text_string_to_metric_families(exposition):
         for sample in family.samples:
-            if sample.labels.get("partition") == partition:
+            if sample.labels.get("partition") == _PARTITION:
                 labels = [value for name, value in sample.labels.items() if name != "partition"]
                 found[sample.name.removeprefix(_PREFIX), ",".join(labels)] = sample.value
     return found
 
 
-def reading_of(exposition: str, partition: str) -> Reading:
-    """Return a partition's metrics from Prometheus's text format."""
-    found = samples_of(exposition, partition)
+def reading_of(exposition: str) -> Reading:
+    """Return what the worker's metrics say of the partition."""
+    found = samples_of(exposition)
     degrees = sorted(int(label) for name, label in found if name == "parents")
 
     def losses(span: str) -> Losses:

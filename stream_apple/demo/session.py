@@ -13,7 +13,6 @@ from stream_apple.demo.clicks import clicks
 from stream_apple.demo.demo_run import SEED, TOPICS, DemoRun
 from stream_apple.demo.paced_feed import Feed
 from stream_apple.demo.predictions import PredictionReader
-from stream_apple.demo.scrape import Scraper
 from stream_apple.demo.state import DAYS, CurvePoint, DemoReport, DemoResult, View
 from stream_apple.demo.viewer import Viewer
 
@@ -37,8 +36,8 @@ class Session(DemoRun[View]):
             self.started(TOPICS.names(merging=False)) as (cluster, directory, reader),
             Child("run", directory, self.settings(cluster.bootstrap, "1d")) as worker,
         ):
-            scraper = self.open_page(worker)
-            self._learn(cluster.bootstrap, worker, scraper, reader)
+            self.open_page(worker)
+            self._learn(cluster.bootstrap, worker, reader)
             self.finish([worker], reader)
             self.show(doing="done", answered=reader.answered)
             return self._report(reader)
@@ -55,7 +54,7 @@ class Session(DemoRun[View]):
         )
         return DemoReport(result, reader.repeated, reading)
 
-    def _learn(self, bootstrap: str, worker: Child, scraper: Scraper, reader: PredictionReader) -> None:
+    def _learn(self, bootstrap: str, worker: Child, reader: PredictionReader) -> None:
         """Send everything and watch, until all is answered and accounted for, or nothing more comes."""
         total = self.view.total
         self.tell("learning")
@@ -64,13 +63,13 @@ class Session(DemoRun[View]):
                 feed.answered(reader.answered)
                 if look:
                     worker.check()
-                    self._look(scraper)
+                    self._look(worker)
                 self.show(answered=reader.answered, per_second=self.per_second(reader.answered))
 
-    def _look(self, scraper: Scraper) -> None:
-        reading = self.reading(scraper)
+    def _look(self, worker: Child) -> None:
+        reading = self.reading(worker)
         if reading.learned > self.view.reading.learned:
             epochs = reading.epoch - self._start_ms // DAY
-            curve = (*self.view.curve, CurvePoint(reading.learned, reading.recent))
+            curve = (*self.view.curve, CurvePoint(reading.learned, *reading.recent))
             self.view = replace(self.view, epochs=epochs, curve=curve)
         self.view = replace(self.view, reading=reading)

@@ -12,10 +12,15 @@ NOTHING_YET = Reading(0, 0, 0, -1, (), Losses(math.nan, math.nan), Losses(math.n
 
 
 class CurvePoint(NamedTuple):
-    """A point of the curves: recent losses after so many examples."""
+    """A point of the curves: mean losses of the latest, when so much was done; NaN before the first.
 
-    examples: int
-    losses: Losses
+    own        of apple, or of the answers of `serve`
+    reference  of linear, or of the best constant answer
+    """
+
+    done: int
+    own: float
+    reference: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +33,7 @@ class RunView:
     per_second  that are sent, in the latest seconds
     reading     the worker's metrics
     address     of the worker's HTTP server, empty while it is starting
+    curve       one point a second or so
     """
 
     doing: str
@@ -36,6 +42,7 @@ class RunView:
     per_second: float = 0.0
     reading: Reading = NOTHING_YET
     address: str = ""
+    curve: tuple[CurvePoint, ...] = ()
 
 
 SomeView = TypeVar("SomeView", bound=RunView)
@@ -46,11 +53,9 @@ class View(RunView):
     """How a run of the demo stands at one moment.
 
     epochs  ended so far, of DAYS - 1 that will end
-    curve   one point a second or so
     """
 
     epochs: int = 0
-    curve: tuple[CurvePoint, ...] = ()
 
 
 class DemoResult(NamedTuple):
@@ -81,20 +86,20 @@ class DemoReport(NamedTuple):
     repeated: int
     reading: Reading
 
-
-def broken_promises(report: DemoReport) -> list[str]:
-    """Return what a run promises and did not keep, a sentence each."""
-    result, repeated, reading = report
-    broken = []
-    if result.predictions != result.examples or repeated or reading.learned != result.examples:
-        broken.append(
-            f"expected each of {result.examples} examples to be learned and answered once, found {reading.learned} "
-            f"learned, {reading.rejected} rejected, {result.predictions} answered and {repeated} answers too many"
-        )
-    # Written so that NaN, which is no loss at all, is a fault too.
-    if not result.progressive_loss < result.linear_progressive_loss:
-        broken.append(
-            f"expected apple's progressive loss to be below the linear model's {result.linear_progressive_loss:.4f}, "
-            f"found {result.progressive_loss:.4f}: with so few examples, epochs may be too short to learn from"
-        )
-    return broken
+    def broken_promises(self) -> list[str]:
+        """Return what a run promises and did not keep, a sentence each."""
+        result, repeated, reading = self
+        broken = []
+        if result.predictions != result.examples or repeated or reading.learned != result.examples:
+            broken.append(
+                f"expected each of {result.examples} examples to be learned and answered once, found {reading.learned} "
+                f"learned, {reading.rejected} rejected, {result.predictions} answered and {repeated} answers too many"
+            )
+        # Written so that NaN, which is no loss at all, is a fault too.
+        if not result.progressive_loss < result.linear_progressive_loss:
+            broken.append(
+                f"expected apple's progressive loss to be below the linear model's "
+                f"{result.linear_progressive_loss:.4f}, found {result.progressive_loss:.4f}: with so few examples, "
+                f"epochs may be too short to learn from"
+            )
+        return broken

@@ -12,13 +12,14 @@ event_times.py    the timestamp of each example of a run: its own, or an evenly 
 
 from stream_apple.core.input.spelling import ParseError
 from stream_apple.core.input.timestamps import milliseconds
-from stream_apple.files.event_times import EvenlySpaced, EventTimes, TimeLike, TimeSpan
+from stream_apple.files.event_times import NO_TIMES, EvenlySpaced, EventTimes, TimeLike, TimeSpan
 from stream_apple.files.reading import read_examples
 from stream_apple.files.table import BY_NAME, MOST_MET, ROLES, ColumnRoles
 
 __all__ = [
     "BY_NAME",
     "MOST_MET",
+    "NO_TIMES",
     "ROLES",
     "ColumnRoles",
     "EvenlySpaced",

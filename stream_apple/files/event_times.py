@@ -114,3 +114,7 @@ class EventTimes(NamedTuple):
                 yield example._replace(timestamp_ms=self.spaced.at(number))
             else:
                 yield example
+
+
+NO_TIMES = EventTimes(None, None)
+"""An example then has no time but that of its sending."""

@@ -23,25 +23,66 @@ class Metric(NamedTuple):
     buckets: tuple[float, ...] = ()
 
 
+def gauges(labels: tuple[str, ...], **helps: str) -> tuple[Metric, ...]:
+    """Return gauges with these labels, given by name and help."""
+    return tuple(Metric(name, Gauge, about, labels) for name, about in helps.items())
+
+
 BY_PARTITION = ("partition",)
-MEANS = (
-    "progressive_loss",
-    "linear_progressive_loss",
-    "best_constant_loss",
-    "label_mean",
-    "prediction_mean",
-    "apple_progressive_loss",
-)
-QUALITIES = ("auc", "calibration_error")
 _SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
-METRICS = (
+_MEANS = gauges(
+    ("partition", "span"),
+    progressive_loss=(
+        "Mean loss of predictions made before learning: since the start, this epoch, last epoch, or recent."
+    ),
+    linear_progressive_loss="The same of the linear predictor that learns alongside.",
+    best_constant_loss="Mean loss of the constant that is best in hindsight.",
+    label_mean=(
+        "Mean label of the examples learned; of logistic loss, the share of label 1; of softmax, of right answers."
+    ),
+    prediction_mean=(
+        "Mean prediction for the same examples, before they were learned; of logistic and softmax, a probability."
+    ),
+    apple_progressive_loss=(
+        "The same of apple's own score, where what is published is a mixture that it is a part of."
+    ),
+)
+MEANS = tuple(row.name for row in _MEANS)
+"""In the order of the fields of a `LossReport`."""
+_QUALITIES = gauges(
+    ("partition", "predictor", "span"),
+    auc="Share of pairs of a positive and a negative example that a predictor's scores put in the right order.",
+    calibration_error=(
+        "Mean distance of a predictor's probabilities from the share of positives among the examples so predicted."
+    ),
+)
+QUALITIES = tuple(row.name for row in _QUALITIES)
+
+MEMBER_METRICS = (
     Metric("build_info", Gauge, "1, with the version of this worker.", ("version", "model_format")),
+    Metric("brokers_reachable", Gauge, "1, or 0 while no broker answers, or none has answered a call for 5 s."),
+    Metric("topic_partitions", Gauge, "Partitions of the examples topic, as this worker last counted them."),
+    Metric(
+        "schema_wait_seconds",
+        Gauge,
+        "For how long the partition has waited for a schema that the registry does not tell; 0 if it waits for none.",
+        BY_PARTITION,
+    ),
+    Metric("dead_letters_total", Counter, "Records sent to the dead-letter topic.", ("partition", "reason")),
+    Metric("transactions_total", Counter, "Transactions by how they ended: committed or aborted.", ("result",)),
+    Metric("commit_seconds", Histogram, "Time to commit a transaction.", (), _SECONDS),
+    Metric("loop_turns_total", Counter, "Turns of the loop."),
+    Metric("rebalances_total", Counter, "Events of the consumer group: assigned, revoked, lost.", ("event",)),
+    Metric("owned_partitions", Gauge, "Partitions that this worker owns."),
+)
+"""Those of every member of a group that writes transactions: of workers, and of joiners."""
+
+METRICS = (
+    *MEMBER_METRICS,
     Metric("worker_info", Gauge, "1, with what this worker is.", ("group", "worker", "topic", "method", "loss")),
     Metric("snapshot_interval_seconds", Gauge, "The setting worker.snapshot_interval."),
     Metric("epoch_length_seconds", Gauge, "The setting epochs.length."),
-    Metric("brokers_reachable", Gauge, "1, or 0 while no broker answers, or none has answered a call for 5 s."),
-    Metric("topic_partitions", Gauge, "Partitions of the examples topic, as this worker last counted them."),
     Metric(
         "examples_total",
         Counter,
@@ -68,63 +109,34 @@ METRICS = (
         'Features that could not be read, where input.unreadable is "leave_out".',
         BY_PARTITION,
     ),
-    Metric(
-        "schema_wait_seconds",
-        Gauge,
-        "For how long the partition has waited for a schema that the registry does not tell; 0 if it waits for none.",
-        BY_PARTITION,
-    ),
-    Metric("dead_letters_total", Counter, "Records sent to the dead-letter topic.", ("partition", "reason")),
-    Metric("transactions_total", Counter, "Transactions by how they ended: committed or aborted.", ("result",)),
-    Metric("commit_seconds", Histogram, "Time to commit a transaction.", (), _SECONDS),
     Metric("loop_seconds_total", Counter, "Where the time of the loop's thread went.", ("phase",)),
     Metric("model_seconds_total", Counter, "What the threads that learn spent their time on.", ("step",)),
     Metric("threads", Gauge, "Threads that learn."),
-    Metric("loop_turns_total", Counter, "Turns of the loop."),
-    Metric("rebalances_total", Counter, "Events of the consumer group: assigned, revoked, lost.", ("event",)),
-    Metric("owned_partitions", Gauge, "Partitions that this worker owns."),
     Metric("partition_state", Gauge, "1 for the state that the partition is in.", ("partition", "state")),
-    Metric("lag_records", Gauge, "Records between the model and the end of the log.", BY_PARTITION),
-    Metric(
-        "lag_seconds",
-        Gauge,
-        "How far the partition's event time is behind the time of day; 0 when no record is waiting.",
+    *gauges(
         BY_PARTITION,
+        lag_records="Records between the model and the end of the log.",
+        lag_seconds="How far the partition's event time is behind the time of day; 0 when no record is waiting.",
+        watermark_timestamp_seconds="The highest record timestamp so far.",
+        epoch="Number of the current epoch: event time divided by the epoch's length.",
+        epoch_end_timestamp_seconds="Event time at which the current epoch ends.",
+        learned_examples="Examples that the model has learned.",
+        features_per_example="Mean number of features of an example after expansion.",
+        truncated_examples="Examples whose expansion stopped at the feature budget.",
+        table_slots="Room for monomials.",
+        table_occupied_slots="Slots that hold a monomial.",
+        table_evictions="Monomials that lost their slot to another.",
+        drift_restarts="Times that losses had risen, and what no longer held was forgotten.",
+        table_refusals="Times that a monomial found no slot that may be given up.",
+        late_records="Records so far that belong to an epoch that had ended.",
+        gap_records="Offsets that were gone before they were learned, in gaps that were accepted.",
+        snapshot_bytes="Size of the newest snapshot, if this worker has written it.",
+        snapshot_timestamp_seconds="When the newest snapshot was written.",
+        unsaved_records="Offsets since the newest snapshot: what a successor would replay.",
+        recovery_records_left="Records to replay before the partition is live.",
+        recovery_seconds_left="Time until the partition is live at the present speed; NaN at first.",
     ),
-    Metric("watermark_timestamp_seconds", Gauge, "The highest record timestamp so far.", BY_PARTITION),
-    Metric("epoch", Gauge, "Number of the current epoch: event time divided by the epoch's length.", BY_PARTITION),
-    Metric("epoch_end_timestamp_seconds", Gauge, "Event time at which the current epoch ends.", BY_PARTITION),
-    Metric(
-        "progressive_loss",
-        Gauge,
-        "Mean loss of predictions made before learning: since the start, this epoch, last epoch, or recent.",
-        ("partition", "span"),
-    ),
-    Metric(
-        "linear_progressive_loss",
-        Gauge,
-        "The same of the linear predictor that learns alongside.",
-        ("partition", "span"),
-    ),
-    Metric("best_constant_loss", Gauge, "Mean loss of the constant that is best in hindsight.", ("partition", "span")),
-    Metric(
-        "label_mean",
-        Gauge,
-        "Mean label of the examples learned; of logistic loss, the share of label 1; of softmax, of right answers.",
-        ("partition", "span"),
-    ),
-    Metric(
-        "prediction_mean",
-        Gauge,
-        "Mean prediction for the same examples, before they were learned; of logistic and softmax, a probability.",
-        ("partition", "span"),
-    ),
-    Metric(
-        "apple_progressive_loss",
-        Gauge,
-        "The same of apple's own score, where what is published is a mixture that it is a part of.",
-        ("partition", "span"),
-    ),
+    *_MEANS,
     Metric(
         "mixture_weight",
         Gauge,
@@ -137,21 +149,7 @@ METRICS = (
         "How far linear, average and stack are trusted in what is published; their sum is 1.",
         ("partition", "predictor"),
     ),
-    Metric(
-        "auc",
-        Gauge,
-        "Share of pairs of a positive and a negative example that a predictor's scores put in the right order.",
-        ("partition", "predictor", "span"),
-    ),
-    Metric(
-        "calibration_error",
-        Gauge,
-        "Mean distance of a predictor's probabilities from the share of positives among the examples so predicted.",
-        ("partition", "predictor", "span"),
-    ),
-    Metric("learned_examples", Gauge, "Examples that the model has learned.", BY_PARTITION),
-    Metric("features_per_example", Gauge, "Mean number of features of an example after expansion.", BY_PARTITION),
-    Metric("truncated_examples", Gauge, "Examples whose expansion stopped at the feature budget.", BY_PARTITION),
+    *_QUALITIES,
     Metric("parents", Gauge, "Monomials that are expanded, by degree.", ("partition", "degree")),
     Metric(
         "parent_changes_total",
@@ -160,37 +158,13 @@ METRICS = (
         ("partition", "change"),
     ),
     Metric("monomials", Gauge, "Monomials in the table when the last epoch ended.", ("partition", "degree")),
-    Metric("table_slots", Gauge, "Room for monomials.", BY_PARTITION),
-    Metric("table_occupied_slots", Gauge, "Slots that hold a monomial.", BY_PARTITION),
-    Metric("table_evictions", Gauge, "Monomials that lost their slot to another.", BY_PARTITION),
-    Metric(
-        "drift_restarts", Gauge, "Times that losses had risen, and what no longer held was forgotten.", BY_PARTITION
-    ),
-    Metric("table_refusals", Gauge, "Times that a monomial found no slot that may be given up.", BY_PARTITION),
-    Metric("late_records", Gauge, "Records so far that belong to an epoch that had ended.", BY_PARTITION),
-    Metric(
-        "gap_records",
-        Gauge,
-        "Offsets that were gone before they were learned, in gaps that were accepted.",
-        BY_PARTITION,
-    ),
     Metric(
         "epoch_digest_info",
         Gauge,
         "1, with the digest of the model when its last epoch had ended: equal in every run over the same records.",
         ("partition", "epoch", "digest"),
     ),
-    Metric("snapshot_bytes", Gauge, "Size of the newest snapshot, if this worker has written it.", BY_PARTITION),
-    Metric("snapshot_timestamp_seconds", Gauge, "When the newest snapshot was written.", BY_PARTITION),
-    Metric("unsaved_records", Gauge, "Offsets since the newest snapshot: what a successor would replay.", BY_PARTITION),
     Metric("snapshot_seconds", Histogram, "Time from a snapshot's state to its last message.", (), _SECONDS),
-    Metric("recovery_records_left", Gauge, "Records to replay before the partition is live.", BY_PARTITION),
-    Metric(
-        "recovery_seconds_left",
-        Gauge,
-        "Time until the partition is live at the present speed; NaN at first.",
-        BY_PARTITION,
-    ),
     Metric("restore_seconds", Histogram, "Time to read a snapshot back.", (), _SECONDS),
 )
 

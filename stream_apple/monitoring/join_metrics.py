@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from prometheus_client import Counter, Gauge
 
-from stream_apple.monitoring.definitions import BY_PARTITION, METRICS, Metric
+from stream_apple.monitoring.definitions import BY_PARTITION, MEMBER_METRICS, Metric, gauges
 from stream_apple.monitoring.member_metrics import MemberMetrics
 from stream_apple.monitoring.series import GaugeSeries, Tally, dead_letters_of
 from stream_apple.stream.joining.joined_partition import JoinedPartition
@@ -28,38 +27,15 @@ JOIN_METRICS = (
         "were forgotten, or refused.",
         ("partition", "fate"),
     ),
-    Metric("join_held_outcomes", Gauge, "Outcomes in memory.", BY_PARTITION),
-    Metric("join_full", Gauge, "1 while join.max_outcomes lets the partition stand still, else 0.", BY_PARTITION),
-    Metric(
-        "join_lag_records",
-        Gauge,
-        "Impressions in the log that are not joined yet, those of the last join.wait included.",
+    *gauges(
         BY_PARTITION,
+        join_held_outcomes="Outcomes in memory.",
+        join_full="1 while join.max_outcomes lets the partition stand still, else 0.",
+        join_lag_records="Impressions in the log that are not joined yet, those of the last join.wait included.",
+        join_overdue_seconds="For how long the next impression has been due; 0 if it is not, or none is waiting.",
+        join_clock_timestamp_seconds="How far the outcomes have come, by their times.",
     ),
-    Metric(
-        "join_overdue_seconds",
-        Gauge,
-        "For how long the next impression has been due; 0 if it is not, or none is waiting.",
-        BY_PARTITION,
-    ),
-    Metric("join_clock_timestamp_seconds", Gauge, "How far the outcomes have come, by their times.", BY_PARTITION),
 )
-
-_SHARED = frozenset(
-    {
-        "build_info",
-        "brokers_reachable",
-        "dead_letters_total",
-        "transactions_total",
-        "commit_seconds",
-        "rebalances_total",
-        "owned_partitions",
-        "topic_partitions",
-        "loop_turns_total",
-        "schema_wait_seconds",
-    }
-)
-"""The worker's metrics that a joiner has, too, with the same meaning."""
 
 _FATES_OF_IMPRESSIONS = ("labelled", "own_label", "default", "dropped", "refused")
 _FATES_OF_OUTCOMES = ("matched", "repeated", "unmatched", "refused")
@@ -70,12 +46,12 @@ class JoinMetrics(MemberMetrics):
     """Keeps all metrics of a joiner; `now` is in monotonic seconds, `time_of_day` in seconds since 1970."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, time_of_day: Callable[[], float] = time.time) -> None:
-        super().__init__((*(row for row in METRICS if row.name in _SHARED), *JOIN_METRICS), FORMAT)
+        super().__init__((*MEMBER_METRICS, *JOIN_METRICS), FORMAT)
         self._now = now
         self._time_of_day = time_of_day
         self._refresh_at = 0.0
         self._shown: dict[int, GaugeSeries] = {}
-        self._counts: dict[int, _JoinCounts] = {}
+        self._counts: dict[int, tuple[Tally, Tally, Tally]] = {}
 
     def describe(self, group: str, topic: str, partitions: int) -> None:
         """Set the joiner's group, its topic of examples, and how many partitions that has."""
@@ -105,35 +81,29 @@ class JoinMetrics(MemberMetrics):
 
     def joined(self, partition: int, joined: Joined) -> None:
         """Count the results of a step of the partition, which have been sent."""
-        self._counts_of(partition).add(joined)
-
-    def _counts_of(self, partition: int) -> "_JoinCounts":
-        if partition not in self._counts:
-            self._counts[partition] = _JoinCounts(self._all, str(partition))
-        return self._counts[partition]
-
-
-class _JoinCounts:
-    """Counts what has become of the records of one partition, which may leave and come back."""
-
-    def __init__(self, metrics: Mapping[str, Any], label: str) -> None:
-        self._impressions = Tally(metrics["join_impressions_total"], _FATES_OF_IMPRESSIONS, label)
-        self._outcomes = Tally(metrics["join_outcomes_total"], _FATES_OF_OUTCOMES, label)
-        self._reasons = dead_letters_of(metrics, label)
-
-    def add(self, joined: Joined) -> None:
-        """Count the results of a step."""
+        impressions, outcomes, dead_letters = self._counts_of(partition)
         for tally, fate, count in (
-            (self._impressions, "labelled", joined.labelled),
-            (self._impressions, "own_label", joined.own),
-            (self._impressions, "default", joined.default),
-            (self._impressions, "dropped", joined.dropped),
-            (self._impressions, "refused", joined.refused_impressions),
-            (self._outcomes, "matched", joined.matched),
-            (self._outcomes, "repeated", joined.repeated),
-            (self._outcomes, "unmatched", joined.unmatched),
-            (self._outcomes, "refused", len(joined.refused) - joined.refused_impressions),
+            (impressions, "labelled", joined.labelled),
+            (impressions, "own_label", joined.own),
+            (impressions, "default", joined.default),
+            (impressions, "dropped", joined.dropped),
+            (impressions, "refused", joined.refused_impressions),
+            (outcomes, "matched", joined.matched),
+            (outcomes, "repeated", joined.repeated),
+            (outcomes, "unmatched", joined.unmatched),
+            (outcomes, "refused", len(joined.refused) - joined.refused_impressions),
         ):
             tally.add(fate, count)
         for each in joined.refused:
-            self._reasons.add(each.reason.code)
+            dead_letters.add(each.reason.code)
+
+    def _counts_of(self, partition: int) -> tuple[Tally, Tally, Tally]:
+        """Return the counts of impressions, outcomes and dead letters of a partition, which may leave and come back."""
+        if partition not in self._counts:
+            label = str(partition)
+            self._counts[partition] = (
+                Tally(self._all["join_impressions_total"], _FATES_OF_IMPRESSIONS, label),
+                Tally(self._all["join_outcomes_total"], _FATES_OF_OUTCOMES, label),
+                dead_letters_of(self._all, label),
+            )
+        return self._counts[partition]

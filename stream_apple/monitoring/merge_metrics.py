@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from stream_apple.monitoring.definitions import BY_PARTITION, Metric, register
+from stream_apple.monitoring.definitions import BY_PARTITION, Metric, gauges, register
 from stream_apple.monitoring.merging_view import facts_of
 from stream_apple.monitoring.series import GaugeSeries, Tally
 from stream_apple.stream.merging.merging_context import MergeSummary
@@ -20,10 +20,12 @@ from stream_apple.stream.snapshots.merge_messages import MergeManifest
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
 MERGE_METRICS = (
-    Metric("merge_round", Gauge, "Round whose end the partition has come to last.", BY_PARTITION),
-    Metric("merge_held", Gauge, "1 while the partition waits at the end of a round, else 0.", BY_PARTITION),
-    Metric(
-        "merge_skipped_rounds", Gauge, "Rounds in a row after whose end the partition has gone on alone.", BY_PARTITION
+    *gauges(
+        BY_PARTITION,
+        merge_round="Round whose end the partition has come to last.",
+        merge_held="1 while the partition waits at the end of a round, else 0.",
+        merge_skipped_rounds="Rounds in a row after whose end the partition has gone on alone.",
+        merge_missed_rounds="Merges of this worker in a row that were without the partition, though it was not idle.",
     ),
     Metric("merge_hold_seconds", Histogram, "Time that a partition waited at the end of a round.", (), _SECONDS),
     Metric(
@@ -39,12 +41,6 @@ MERGE_METRICS = (
         Counter,
         "Partitions that merges of this worker were without: late, idle, passed or displaced.",
         ("reason",),
-    ),
-    Metric(
-        "merge_missed_rounds",
-        Gauge,
-        "Merges of this worker in a row that were without the partition, though it was not idle.",
-        BY_PARTITION,
     ),
     Metric("merge_seconds", Histogram, "Time from the closing of a round to the commit of its merge.", (), _SECONDS),
     Metric("merge_bytes_total", Counter, "Bytes of contributions read, and of merges written.", ("direction",)),

@@ -27,13 +27,19 @@ KeptHistory = NDArray[np.float64]
 """Points as they are kept: `History.to_array` writes them, `points_of` reads them."""
 
 
-class LossPoint(NamedTuple):
-    """A partition's mean losses at one moment; NaN before the first example.
+class HistoryPoint(NamedTuple):
+    """Says where a partition stood at one moment; mean losses are NaN before the first example.
 
-    recent, linear, constant, apple   of recent examples
-    whole, whole_linear, whole_constant, whole_apple   since the start
+    at_ms   time of day
+    recent, linear, constant, apple   losses of recent examples
+    whole, whole_linear, whole_constant, whole_apple   losses since the start
+    offset  the first record that had not been answered
+    lag     records behind the end of the log, -1 if that was not known
     """
 
+    at_ms: int
+    examples: int
+    epoch: int
     recent: float
     linear: float
     constant: float
@@ -42,29 +48,8 @@ class LossPoint(NamedTuple):
     whole_constant: float
     apple: float
     whole_apple: float
-
-
-class HistoryPoint(NamedTuple):
-    """Says where a partition stood at one moment.
-
-    at_ms   time of day
-    offset  the first record that had not been answered
-    lag     records behind the end of the log, -1 if that was not known
-    """
-
-    at_ms: int
-    examples: int
-    epoch: int
-    losses: LossPoint
     offset: int
     lag: float
-
-    def row(self) -> list[float]:
-        """Return all numbers in the order of the fields, with those of the losses in their place."""
-        return [self.at_ms, self.examples, self.epoch, *self.losses, self.offset, self.lag]
-
-
-_COLUMNS = len(HistoryPoint._fields) - 1 + len(LossPoint._fields)
 
 
 class History:
@@ -105,20 +90,18 @@ class History:
         """Return float64[n * columns] with at most MOST_KEPT points, evenly spread, including the last one."""
         points = self._points
         chosen = points[:: -max(1, -(-len(points) // MOST_KEPT))][::-1]
-        return np.array([point.row() for point in chosen], np.float64).reshape(-1)
+        return np.array(chosen, np.float64).reshape(-1)
 
 
 def points_of(array: NDArray[Any]) -> list[HistoryPoint]:
     """Return the points that `to_array` has written; none if another version with other columns has."""
-    if array.dtype != np.float64 or array.size % _COLUMNS:
+    columns = len(HistoryPoint._fields)
+    if array.dtype != np.float64 or array.size % columns:
         return []
-    rows = array.reshape(-1, _COLUMNS)
+    rows = array.reshape(-1, columns)
     if not np.isfinite(rows[:, [0, 1, 2, -2, -1]]).all():
         return []
-    return [
-        HistoryPoint(int(row[0]), int(row[1]), int(row[2]), LossPoint(*row[3:-2]), int(row[-2]), row[-1])
-        for row in rows.tolist()
-    ]
+    return [HistoryPoint._make([*map(int, row[:3]), *row[3:-2], int(row[-2]), row[-1]]) for row in rows.tolist()]
 
 
 def point_of(at_ms: int, partition: Partition, lag: float | None) -> HistoryPoint:
@@ -126,21 +109,18 @@ def point_of(at_ms: int, partition: Partition, lag: float | None) -> HistoryPoin
     model = partition.model
     progress = model.learner.progress
     recent, whole = progress.report("recent"), progress.report("whole")
-    losses = LossPoint(
-        recent.loss,
-        recent.linear_loss,
-        recent.best_constant_loss,
-        whole.loss,
-        whole.linear_loss,
-        whole.best_constant_loss,
-        recent.apple_loss,
-        whole.apple_loss,
-    )
     return HistoryPoint(
-        at_ms,
-        model.learner.examples,
-        model.clock.epoch,
-        losses,
-        partition.sent_offset,
-        _UNKNOWN_LAG if lag is None else float(lag),
+        at_ms=at_ms,
+        examples=model.learner.examples,
+        epoch=model.clock.epoch,
+        recent=recent.loss,
+        linear=recent.linear_loss,
+        constant=recent.best_constant_loss,
+        whole=whole.loss,
+        whole_linear=whole.linear_loss,
+        whole_constant=whole.best_constant_loss,
+        apple=recent.apple_loss,
+        whole_apple=whole.apple_loss,
+        offset=partition.sent_offset,
+        lag=_UNKNOWN_LAG if lag is None else float(lag),
     )

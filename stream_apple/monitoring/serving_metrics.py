@@ -4,7 +4,7 @@ from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-from stream_apple.monitoring.definitions import BY_PARTITION, Metric, register
+from stream_apple.monitoring.definitions import BY_PARTITION, Metric, gauges, register
 from stream_apple.stream.following.replica import DigestCheck, Replica, Source
 from stream_apple.stream.following.replicas import Replicas
 
@@ -25,23 +25,15 @@ SERVING_METRICS = (
         ("endpoint",),
         _SECONDS,
     ),
-    Metric(
-        "serve_lag_records",
-        Gauge,
-        "Offsets between the model and the end of the log; where snapshots are followed, what is committed.",
+    *gauges(
         BY_PARTITION,
-    ),
-    Metric(
-        "serve_lag_seconds",
-        Gauge,
-        "Time since the log held no more than the model has learned by now; grows while Kafka is not reached.",
-        BY_PARTITION,
-    ),
-    Metric(
-        "serve_model_age_seconds",
-        Gauge,
-        "Time since the group had committed no more than the model has learned by now.",
-        BY_PARTITION,
+        serve_lag_records=(
+            "Offsets between the model and the end of the log; where snapshots are followed, what is committed."
+        ),
+        serve_lag_seconds=(
+            "Time since the log held no more than the model has learned by now; grows while Kafka is not reached."
+        ),
+        serve_model_age_seconds="Time since the group had committed no more than the model has learned by now.",
     ),
     Metric(
         "serve_digest_checks_total",

@@ -1,18 +1,17 @@
 """Whole files of examples as one batch, decoded from the same messages that `produce` would send."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Limits, joined
 from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.core.codec.rejects import Reason, explain
 from stream_apple.errors import InputFileError
-from stream_apple.files import BY_NAME, ColumnRoles, EventTimes, TimeLike
+from stream_apple.files import BY_NAME, NO_TIMES, ColumnRoles, EventTimes
 
 CHUNK = 10_000  # examples encoded and decoded at once
 CHUNK_BYTES = 16 << 20  # of their messages, after which a chunk of fewer ends: examples may be wide
@@ -24,46 +23,25 @@ def read_batch(
     roles: ColumnRoles = BY_NAME,
     columns: frozenset[str] = frozenset(),
     key_field: str | None = None,
-    time_like: TimeLike | None = None,
+    times: EventTimes = NO_TIMES,
+    watched: Callable[[Iterator[Example]], Iterator[Example]] = iter,
 ) -> Batch:
     """Read all examples of the files, in order; InputFileError names the first that a worker would refuse.
 
     roles      what the columns are for, in files that have columns
     columns    fields of `Batch` to fill besides those always filled; users follow from the keys that `produce` gives
     key_field  which field holds the keys of the records, if one does
-    time_like  watches the examples as they pass
+    times      the timestamps that `produce` would give
+    watched    looks at the examples as they pass
     """
-    return read_timed_batch(paths, limits, EventTimes(None, None), roles, columns, key_field, time_like)[0]
-
-
-def read_timed_batch(
-    paths: Sequence[Path],
-    limits: Limits,
-    times: EventTimes,
-    roles: ColumnRoles = BY_NAME,
-    columns: frozenset[str] = frozenset(),
-    key_field: str | None = None,
-    time_like: TimeLike | None = None,
-) -> tuple[Batch, NDArray[np.int64]]:
-    """Read what `read_batch` does, and the timestamps that `produce` would give.
-
-    These are int64[n], ms since 1970; 0 for an example that gets none.
-    """
-    timestamps: list[int] = []
-    seen = time_like or TimeLike()
-
-    def noted(examples: Iterator[Example]) -> Iterator[Example]:
-        for example in examples:
-            timestamps.append(example.timestamp_ms or 0)
-            yield example
-
     decoder, numbers, parts = Decoder(limits, columns), count(), list[Batch]()
     for path in paths:
-        examples = noted(seen.passing(times.examples(path, len(timestamps), roles, key_field)))
+        before = sum(len(part.labels) for part in parts)
+        examples = watched(times.examples(path, before, roles, key_field))
         parts += _decoded(examples, path, decoder, limits, numbers, roles)
     if not parts:
         raise InputFileError(f"expected at least one example, found none in {', '.join(map(str, paths)) or 'no file'}")
-    return joined(parts), np.array(timestamps, np.int64)
+    return joined(parts)
 
 
 def _decoded(

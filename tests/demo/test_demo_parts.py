@@ -21,7 +21,7 @@ from stream_apple.demo.picture import line, picture, summary
 from stream_apple.demo.plot import Curve, Range, draw, range_of
 from stream_apple.demo.predictions import PredictionReader
 from stream_apple.demo.scrape import Losses, Reading, reading_of
-from stream_apple.demo.state import CurvePoint, DemoReport, DemoResult, View, broken_promises
+from stream_apple.demo.state import CurvePoint, DemoReport, DemoResult, View
 from stream_apple.errors import InputFileError
 
 EXPOSITION = """\
@@ -59,15 +59,15 @@ class TestScrape:
     """Prometheus's text, as one partition's reading."""
 
     def test_reads_one_partition(self) -> None:
-        """Every number is that of the asked partition; degrees are in order, the constant is left out."""
-        found = reading_of(EXPOSITION, "0")
+        """Every number is that of partition 0; degrees are in order, the constant is left out."""
+        found = reading_of(EXPOSITION)
         assert found._replace(recent=READING.recent) == READING
         assert found.recent.apple == 0.25
         assert math.isnan(found.recent.linear)
 
-    def test_an_unknown_partition_has_learned_nothing(self) -> None:
+    def test_at_first_it_has_learned_nothing(self) -> None:
         """Before the first record there are no losses and no epoch."""
-        found = reading_of(EXPOSITION, "3")
+        found = reading_of("")
         assert (found.learned, found.epoch, found.parents) == (0, -1, ())
         assert math.isnan(found.whole.apple)
 
@@ -113,7 +113,7 @@ class TestScreen:
         per_second=12_000.0,
         epochs=2,
         reading=READING,
-        curve=tuple(CurvePoint(5000 * i, Losses(0.65 - 0.02 * i, 0.66)) for i in range(1, 11)),
+        curve=tuple(CurvePoint(5000 * i, 0.65 - 0.02 * i, 0.66) for i in range(1, 11)),
         address="http://127.0.0.1:65535",
     )
 
@@ -129,7 +129,7 @@ class TestScreen:
 
     def test_a_worker_that_has_measured_no_loss_yet(self) -> None:
         """Its first metrics may be read after its first examples are counted and before their losses are."""
-        unmeasured = CurvePoint(100, Losses(math.nan, math.nan))
+        unmeasured = CurvePoint(100, math.nan, math.nan)
         full = rendered(picture(self.VIEW, 80), 80)
         assert rendered(picture(replace(self.VIEW, curve=(unmeasured, *self.VIEW.curve)), 80), 80) == full
         assert len(rendered(picture(replace(self.VIEW, curve=(unmeasured,)), 80), 80)) == len(full)
@@ -162,7 +162,7 @@ class TestFaults:
 
     def test_a_good_run_has_none(self) -> None:
         """All learned, all answered once, and apple below linear."""
-        assert broken_promises(self.GOOD) == []
+        assert self.GOOD.broken_promises() == []
 
     @pytest.mark.parametrize(
         ("changed", "words"),
@@ -176,7 +176,7 @@ class TestFaults:
     )
     def test_each_broken_promise_is_found(self, changed: DemoReport, words: str) -> None:
         """One sentence, which says what is wrong."""
-        (found,) = broken_promises(changed)
+        (found,) = changed.broken_promises()
         assert words in found
 
 
@@ -200,9 +200,13 @@ class TestFeed:
         (example,) = clicks(1, 1, 20_000 * DAY, DAY)
         huge = example._replace(features={"name" * 1_000_000: 1.0})
         with Feed(mock_cluster, "examples", [huge], per_second=1000) as feed:
-            wait_until(lambda: feed._failure is not None, "the failure")
-            with pytest.raises(InputFileError, match="was refused"):
+
+            def watched() -> bool:
                 feed.answered(0)
+                return False
+
+            with pytest.raises(InputFileError, match="was refused"):
+                wait_until(watched, "the failure")
 
 
 class TestPredictionReader:

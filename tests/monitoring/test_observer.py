@@ -95,7 +95,7 @@ def test_only_whole_models_have_a_history() -> None:
     (found,) = watch.history(0, 0)
     assert found.at_ms == 7
     assert found.examples == partitions[0].model.learner.examples > 0
-    assert found.losses.whole == partitions[0].model.learner.progress.report("whole").loss
+    assert found.whole == partitions[0].model.learner.progress.report("whole").loss
     assert (found.offset, found.lag) == (partitions[0].sent_offset, -1)
     assert watch.history(0, 7) == []
 

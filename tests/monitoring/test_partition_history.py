@@ -11,14 +11,13 @@ from stream_apple.monitoring.partition_history import (
     MOST_POINTS,
     History,
     HistoryPoint,
-    LossPoint,
     points_of,
 )
 
 
 def point(at_ms: int) -> HistoryPoint:
     """A moment."""
-    return HistoryPoint(at_ms, at_ms + 1, 1, LossPoint(*[float(at_ms)] * 8), at_ms + 2, 3.0)
+    return HistoryPoint._make([at_ms, at_ms + 1, 1, *[float(at_ms)] * 8, at_ms + 2, 3.0])
 
 
 def test_histories_are_bounded_and_cover_everything() -> None:
@@ -52,9 +51,9 @@ def test_what_is_kept_is_a_part_of_it(count: int) -> None:
 def test_means_that_are_not_known_are_kept_as_such() -> None:
     """A model without a label yet has NaN for losses, and still a place in time."""
     history = History()
-    history.add(point(7)._replace(losses=LossPoint(*[math.nan] * 8), lag=-1))
+    history.add(HistoryPoint._make([7, 8, 1, *[math.nan] * 8, 9, -1]))
     (found,) = points_of(history.to_array())
-    assert all(map(math.isnan, found.losses))
+    assert all(map(math.isnan, found[3:-2]))
     assert (found.at_ms, found.lag) == (7, -1)
 
 

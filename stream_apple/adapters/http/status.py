@@ -76,7 +76,7 @@ class Status:
         history = {str(number): self._observer.history(number, since_ms) for number in numbers}
         return {
             **facts,
-            "history": {number: [plain(point.row()) for point in points] for number, points in history.items()},
+            "history": {number: [plain([*point]) for point in points] for number, points in history.items()},
         }
 
     def model(self, partition: int, top: int) -> dict[str, Any]:

@@ -125,14 +125,16 @@ def given_options(*names: str) -> list[str]:
 def gathered(**groups: type[Any]) -> Decorator:
     """Decorate a command, below its options, so that it gets each group, a NamedTuple, in place of the fields' options.
 
-    An option belongs to the group that has a field of its name; the others are passed one by one.
+    An option belongs to the group that has a field of its name; the others are passed one by one. A field without an
+    option keeps its default.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def call(**given: Any) -> None:  # noqa: ANN401  options have many types
             parts = {
-                name: group(**{field: given.pop(field) for field in group._fields}) for name, group in groups.items()
+                name: group(**{field: given.pop(field) for field in group._fields if field in given})
+                for name, group in groups.items()
             }
             command(**given, **parts)
 

@@ -5,10 +5,19 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple.demo.loop.loop_report import LoopReport, LoopView
-from stream_apple.demo.picture import MARGIN, chart, facts_table, heading, loss_text, page_link, parents_text, progress
-from stream_apple.demo.plot import Curve
+from stream_apple.demo.picture import (
+    MARGIN,
+    OWN,
+    REFERENCE,
+    chart,
+    facts_table,
+    heading,
+    loss_text,
+    page_link,
+    parents_text,
+    progress,
+)
 
-_ANSWERS, _CONSTANT = "bold green", "yellow"
 _EXPLANATION = (
     "A site asks `serve` how likely a click is; the click, if any, comes seconds later. `join` makes an example of "
     "both, `run` learns it, and `serve` follows: watch the loss of its answers fall, judged when the outcome is known."
@@ -38,11 +47,9 @@ def loop_picture(view: LoopView, width: int) -> RenderableType:
 
 
 def _curves(view: LoopView, width: int) -> list[Text]:
-    constant = Curve([(point.judged / view.total, point.judgement.constant) for point in view.curve], _CONSTANT)
-    answers = Curve([(point.judged / view.total, point.judgement.answers) for point in view.curve], _ANSWERS)
-    about = Text.assemble("loss when asked:  ", ("the best constant", _CONSTANT), "  ", ("answers of serve", _ANSWERS))
+    about = Text.assemble("loss when asked:  ", ("the best constant", REFERENCE), "  ", ("answers of serve", OWN))
     end = f"{view.total:,} requests"
-    return chart(about, [constant, answers], "0".ljust(width - MARGIN - len(end)) + end, width)
+    return chart(about, view, "0".ljust(width - MARGIN - len(end)) + end, width)
 
 
 def _facts(view: LoopView) -> Table:
@@ -75,9 +82,9 @@ def loop_summary(report: LoopReport) -> Text:
         f"{result.latency_median_ms:.1f} ms (median), {result.latency_p99_ms:.1f} ms (p99).\n",
         f"{result.clicks:,} were clicked, later; `join` made {result.examples:,} examples; `run` learned each once.\n",
         "Mean loss of the last third of answers: ",
-        ("a constant", _CONSTANT),
+        ("a constant", REFERENCE),
         f" {result.last_third_constant_loss:.4f}, ",
-        ("serve", _ANSWERS),
+        ("serve", OWN),
         f" {result.last_third_loss:.4f}, which is {less:.0%} less.\n",
         ("The cluster was a toy inside this process and is gone; serve, join and run were the real ones.\n", "dim"),
         "\nNext:\n",

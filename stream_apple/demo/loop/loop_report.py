@@ -14,13 +14,6 @@ class Latency(NamedTuple):
     p99_ms: float
 
 
-class LoopPoint(NamedTuple):
-    """Holds a point of the curves: losses of the latest answers, when so many impressions were judged."""
-
-    judged: int
-    judgement: Judgement
-
-
 NO_LATENCY = Latency(0.0, 0.0)
 
 
@@ -40,7 +33,6 @@ class LoopView(RunView):
     examples: int = 0
     latency: Latency = NO_LATENCY
     recent: Judgement = NO_JUDGEMENT
-    curve: tuple[LoopPoint, ...] = ()
 
 
 class LoopResult(NamedTuple):
@@ -76,30 +68,30 @@ class LoopReport(NamedTuple):
     predictions: int
     repeated: int
 
-
-def broken_loop_promises(report: LoopReport) -> list[str]:
-    """Return what a run promises and did not keep, a sentence each."""
-    result, predictions, repeated = report
-    broken = []
-    if not result.examples == predictions == result.requests or repeated:
-        broken.append(
-            f"expected each of {result.requests} impressions to become one example that is learned once, found "
-            f"{result.examples} learned, {predictions} predicted and {repeated} predicted again"
-        )
-    if result.labelled != result.clicks:
-        broken.append(
-            f"expected {result.clicks} examples with a click, as many as there were clicks, found {result.labelled}: "
-            f"an outcome that reaches its topic too late joins nothing"
-        )
-    if result.last_third_unanswered:
-        broken.append(
-            f"expected an answer to each of the last third of requests, found {result.last_third_unanswered} without"
-        )
-    # Written so that NaN, which is no loss at all, is a fault too.
-    if not result.last_third_loss < result.last_third_constant_loss:
-        broken.append(
-            f"expected the loss of the last third of answers to be below the best constant's "
-            f"{result.last_third_constant_loss:.4f}, found {result.last_third_loss:.4f}: with so few requests, there "
-            f"may be too little to learn from"
-        )
-    return broken
+    def broken_promises(self) -> list[str]:
+        """Return what a run promises and did not keep, a sentence each."""
+        result, predictions, repeated = self
+        broken = []
+        if not result.examples == predictions == result.requests or repeated:
+            broken.append(
+                f"expected each of {result.requests} impressions to become one example that is learned once, found "
+                f"{result.examples} learned, {predictions} predicted and {repeated} predicted again"
+            )
+        if result.labelled != result.clicks:
+            broken.append(
+                f"expected {result.clicks} examples with a click, as many as there were clicks, found "
+                f"{result.labelled}: an outcome that reaches its topic too late joins nothing"
+            )
+        if result.last_third_unanswered:
+            broken.append(
+                f"expected an answer to each of the last third of requests, found "
+                f"{result.last_third_unanswered} without"
+            )
+        # Written so that NaN, which is no loss at all, is a fault too.
+        if not result.last_third_loss < result.last_third_constant_loss:
+            broken.append(
+                f"expected the loss of the last third of answers to be below the best constant's "
+                f"{result.last_third_constant_loss:.4f}, found {result.last_third_loss:.4f}: with so few requests, "
+                f"there may be too little to learn from"
+            )
+        return broken

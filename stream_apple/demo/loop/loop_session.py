@@ -17,13 +17,13 @@ from stream_apple.demo.child import Child
 from stream_apple.demo.demo_run import SEED, TOPICS, DemoRun
 from stream_apple.demo.loop.asking import Asker
 from stream_apple.demo.loop.judging import Judge
-from stream_apple.demo.loop.loop_report import NO_LATENCY, Latency, LoopPoint, LoopReport, LoopResult, LoopView
+from stream_apple.demo.loop.loop_report import NO_LATENCY, Latency, LoopReport, LoopResult, LoopView
 from stream_apple.demo.loop.relay import OffsetsRelay
 from stream_apple.demo.loop.site import Site
 from stream_apple.demo.paced_feed import Feed
 from stream_apple.demo.predictions import PredictionReader
-from stream_apple.demo.readiness import listening, wait_until_ready
-from stream_apple.demo.scrape import Scraper
+from stream_apple.demo.scrape import samples_of
+from stream_apple.demo.state import CurvePoint
 from stream_apple.demo.traffic import traffic
 from stream_apple.demo.viewer import Viewer
 
@@ -64,15 +64,16 @@ class LoopSession(DemoRun[LoopView]):
             settings["serve"] = {"host": "127.0.0.1", "port": 0}
             # One after the other: what the first compiles, the others find compiled.
             worker = stack.enter_context(Child("run", directory, settings))
-            worker_scraper = self.open_page(worker)
+            self.open_page(worker)
             self.tell("starting the joiner and the server")
             settings["kafka"]["bootstrap.servers"], settings["http"]["port"] = cluster.bootstrap, 0
             joiner = stack.enter_context(Child("join", directory, settings))
             server = stack.enter_context(Child("serve", directory, settings))
-            joiner_scraper = listening(joiner)
-            wait_until_ready(joiner, joiner_scraper, self.tell, "the joiner")
+            joiner.wait_until_listening()
+            joiner.wait_until_ready(self.tell, "the joiner")
+            server.wait_until_listening()
             group = str(settings["worker"]["group"])
-            asker = stack.enter_context(closing(Asker(listening(server).address, group, partition=0)))
+            asker = stack.enter_context(closing(Asker(server.address, group, partition=0)))
             site = Site(islice(traffic(SEED, self._day_ms, broken=0.0), self.view.total), asker.ask, WAIT_MS, SEED)
             children = (server, joiner, worker)
 
@@ -81,14 +82,14 @@ class LoopSession(DemoRun[LoopView]):
                 for child in children:
                     child.check()
 
-            self._turn(cluster.bootstrap, site, check, worker_scraper, reader)
-            labelled = int(joiner_scraper.samples().get(("join_impressions_total", "labelled"), 0))
+            self._turn(cluster.bootstrap, site, check, worker, reader)
+            labelled = int(samples_of(joiner.metrics()).get(("join_impressions_total", "labelled"), 0))
             self.finish(children, reader)
             self.show(doing="done", examples=reader.answered)
             return self._report(site, labelled, reader)
 
     def _turn(
-        self, bootstrap: str, site: Site, check: Callable[[], None], worker: Scraper, reader: PredictionReader
+        self, bootstrap: str, site: Site, check: Callable[[], None], worker: Child, reader: PredictionReader
     ) -> None:
         """Send visitors to the site and watch, until all impressions are judged and learned, or nothing comes."""
         total = self.view.total
@@ -115,11 +116,11 @@ class LoopSession(DemoRun[LoopView]):
             count += 1
             if self._judge.judged % step == 0:
                 recent = self._judge.judgement(max(self._judge.judged - _RECENT * step, 0))
-                point = LoopPoint(self._judge.judged, recent)
-                self.view = replace(self.view, recent=recent, curve=(*self.view.curve, point))
+                curve = (*self.view.curve, CurvePoint(self._judge.judged, *recent))
+                self.view = replace(self.view, recent=recent, curve=curve)
         return count
 
-    def _look(self, site: Site, worker: Scraper, reader: PredictionReader) -> None:
+    def _look(self, site: Site, worker: Child, reader: PredictionReader) -> None:
         self.view = replace(
             self.view,
             doing=self._doing(site),

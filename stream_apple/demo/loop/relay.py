@@ -11,35 +11,18 @@ Kafka's protocol: https://kafka.apache.org/protocol; the versions are those that
 import asyncio
 import struct
 import threading
-from typing import NamedTuple, Self
+from typing import Self
 
 from stream_apple.errors import BrokerError
 
 _METADATA, _OFFSET_COMMIT, _FIND_COORDINATOR, _END_TXN, _TXN_OFFSET_COMMIT = 3, 8, 10, 26, 28
-_OFFSET_COMMIT_VERSION = 7  # the last one before lengths became variable
+_OFFSET_COMMIT_VERSION = 8  # what follows its group is, byte for byte, what follows the producer in `TxnOffsetCommit`
 _UNDERSTOOD = {_END_TXN: (0, 1), _TXN_OFFSET_COMMIT: (3,)}
+_ASKED_ABOUT = {_METADATA, _FIND_COORDINATOR, *_UNDERSTOOD}
 _OURS = -1  # correlates our request with its answer; clients count from 1
 _HEADER = struct.Struct(">hhi")
+_PRODUCER = struct.Struct(">qh")  # id and epoch
 _START_S = 10.0
-
-
-class Asked(NamedTuple):
-    """Holds a request whose answer is still to come, without its header."""
-
-    api: int
-    body: bytes
-
-
-class TransactionOffsets(NamedTuple):
-    """Holds the offsets that a transaction commits, and the member that sent them; texts are bytes, or None."""
-
-    transactional_id: bytes
-    group: bytes
-    generation: int
-    member: bytes
-    instance: bytes | None
-    topics: list[tuple[bytes, list[tuple[int, int, int, bytes | None]]]]
-    """Each with index, offset, leader epoch and metadata of its partitions."""
 
 
 class OffsetsRelay:
@@ -51,7 +34,7 @@ class OffsetsRelay:
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.partition(":")
         self._host, self._port = host, int(port)
-        self._pending: dict[bytes, TransactionOffsets] = {}
+        self._pending: dict[bytes, bytes] = {}  # transactional id -> the request that commits its offsets
         self._failure: BaseException | None = None
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
@@ -94,36 +77,31 @@ class OffsetsRelay:
         except ConnectionError:
             writer.close()
             return
-        asked: dict[int, Asked] = {}
-        both = [
-            asyncio.ensure_future(self._pass_questions(reader, questions, asked)),
-            asyncio.ensure_future(self._pass_answers(answers, writer, questions, asked)),
-        ]
+        asked: dict[int, tuple[int, bytes]] = {}
         try:
-            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        except (asyncio.IncompleteReadError, ConnectionError):
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._pass_questions(reader, questions, asked))
+                both.create_task(self._pass_answers(answers, writer, questions, asked))
+        except* (asyncio.IncompleteReadError, ConnectionError):
             pass  # closed: what is on the way is asked again on another connection
-        except (ValueError, IndexError, struct.error) as error:
-            self._failure = error
+        except* (ValueError, IndexError, struct.error) as errors:
+            self._failure = errors.exceptions[0]
         finally:
-            for task in both:
-                task.cancel()
             writer.close()
             questions.close()
 
     async def _pass_questions(
-        self, reader: asyncio.StreamReader, questions: asyncio.StreamWriter, asked: dict[int, Asked]
+        self, reader: asyncio.StreamReader, questions: asyncio.StreamWriter, asked: dict[int, tuple[int, bytes]]
     ) -> None:
+        """Pass on requests; put those whose answers matter into `asked`: number -> kind, and body without a header."""
         while True:
             frame = await _frame(reader)
             api, version, number = _HEADER.unpack_from(frame)
             if api in _UNDERSTOOD and version not in _UNDERSTOOD[api]:
                 raise ValueError(f"expected version {_UNDERSTOOD[api]} of request {api}, found {version}")
-            if api in (_METADATA, _FIND_COORDINATOR) or api in _UNDERSTOOD:
+            if api in _ASKED_ABOUT:
                 (length,) = struct.unpack_from(">h", frame, _HEADER.size)
-                asked[number] = Asked(api, frame[_HEADER.size + 2 + max(length, 0) :])
+                asked[number] = api, frame[_HEADER.size + 2 + max(length, 0) :]
             questions.write(_framed(frame))
             await questions.drain()
 
@@ -132,106 +110,46 @@ class OffsetsRelay:
         answers: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         questions: asyncio.StreamWriter,
-        asked: dict[int, Asked],
+        asked: dict[int, tuple[int, bytes]],
     ) -> None:
         while True:
             frame = await _frame(answers)
             (number,) = struct.unpack_from(">i", frame)
             if number == _OURS:
                 continue  # refused while the group is in motion: the next commit says it again
-            question = asked.pop(number, None)
-            if question is not None:
-                frame = self._answered(question, frame, questions)
+            if number in asked:
+                frame = self._answered(*asked.pop(number), frame, questions)
             writer.write(_framed(frame))
             await writer.drain()
 
-    def _answered(self, question: Asked, answer: bytes, questions: asyncio.StreamWriter) -> bytes:
+    def _answered(self, api: int, question: bytes, answer: bytes, questions: asyncio.StreamWriter) -> bytes:
         """Return what the worker is told, having done what follows from the answer."""
-        if question.api in (_METADATA, _FIND_COORDINATOR):
+        if api == _TXN_OFFSET_COMMIT:
+            transaction, commit = offset_commit(question)
+            self._pending[transaction] = commit
+        elif api == _END_TXN:
+            (length,) = struct.unpack_from(">h", question)
+            _, error = struct.unpack_from(">ih", answer, 4)
+            commit = self._pending.pop(question[2 : 2 + length], b"")
+            if question[-1] and not error and commit:
+                questions.write(_framed(commit))
+        else:
             return answer.replace(self._theirs, self._instead)  # or it would go around the relay from now on
-        if question.api == _TXN_OFFSET_COMMIT:
-            offsets = parse_offsets(question.body)
-            self._pending[offsets.transactional_id] = offsets
-            return answer
-        (length,) = struct.unpack_from(">h", question.body)
-        _, error = struct.unpack_from(">ih", answer, 4)
-        committed = question.body[-1]
-        found = self._pending.pop(question.body[2 : 2 + length], None)
-        if committed and not error and found is not None:
-            questions.write(_framed(offset_commit(found)))
         return answer
 
 
-def parse_offsets(body: bytes) -> TransactionOffsets:
-    """Return what the body of a `TxnOffsetCommit` of version 3 says; ValueError or IndexError if it is none."""
-    fields = _Fields(body)
-    fields.tags()  # of the header
-    name, group = fields.text() or b"", fields.text() or b""
-    fields.number(">q")  # the producer's id
-    fields.number(">h")  # and its epoch
-    generation, member, instance = fields.number(">i"), fields.text() or b"", fields.text()
-    topics = []
-    for _ in range(fields.count()):
-        topic, partitions = fields.text() or b"", []
-        for _ in range(fields.count()):
-            partitions.append((fields.number(">i"), fields.number(">q"), fields.number(">i"), fields.text()))
-            fields.tags()
-        fields.tags()
-        topics.append((topic, partitions))
-    return TransactionOffsets(name, group, generation, member, instance, topics)
+def offset_commit(body: bytes) -> tuple[bytes, bytes]:
+    """Return the transactional id in a `TxnOffsetCommit` of version 3, and the request that commits its offsets.
 
-
-def offset_commit(offsets: TransactionOffsets) -> bytes:
-    """Return the request that commits these offsets outside of transactions."""
-
-    def text(value: bytes | None) -> bytes:
-        return struct.pack(">h", -1) if value is None else struct.pack(">h", len(value)) + value
-
-    parts = [_HEADER.pack(_OFFSET_COMMIT, _OFFSET_COMMIT_VERSION, _OURS), text(b"relay"), text(offsets.group)]
-    parts += [struct.pack(">i", offsets.generation), text(offsets.member), text(offsets.instance)]
-    parts.append(struct.pack(">i", len(offsets.topics)))
-    for topic, partitions in offsets.topics:
-        parts += [text(topic), struct.pack(">i", len(partitions))]
-        parts += [struct.pack(">iqi", *place) + text(metadata) for *place, metadata in partitions]
-    return b"".join(parts)
-
-
-class _Fields:
-    """Reads one field after the other."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self._at = 0
-
-    def number(self, form: str) -> int:
-        (value,) = struct.unpack_from(form, self._body, self._at)
-        self._at += struct.calcsize(form)
-        return int(value)
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._body[self._at]
-            self._at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    def count(self) -> int:
-        return self.varint() - 1
-
-    def text(self) -> bytes | None:
-        length = self.count()
-        if length < 0:
-            return None
-        self._at += length
-        return self._body[self._at - length : self._at]
-
-    def tags(self) -> None:
-        for _ in range(self.varint()):
-            self.varint()
-            self._at += self.varint()
+    ValueError or IndexError for the body of another request.
+    """
+    group = 1 + body[1]  # a header without tags, then texts: the first byte of each is its length, its own included
+    producer = group + body[group]
+    rest = producer + _PRODUCER.size
+    if len(body) <= rest or max(body[1], body[group]) >= 0x80:
+        raise ValueError(f"expected transaction, group, producer and offsets, found {body[:100]!r}")
+    header = _HEADER.pack(_OFFSET_COMMIT, _OFFSET_COMMIT_VERSION, _OURS) + struct.pack(">h", -1) + b"\0"
+    return body[2:group], header + body[group:producer] + body[rest:]
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:

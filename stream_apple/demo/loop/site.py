@@ -9,7 +9,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Self
+from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Shown(NamedTuple):
     clicked: bool
 
 
-class Site:
+class Site(AbstractContextManager["Site"]):
     """Publishes two streams, each read by a thread of its own, and counts for a third; a context, whose end ends both.
 
     visits   features, and label 1 for a click
@@ -94,8 +95,9 @@ class Site:
             time_ms, clicked = self._clock(), visit.label == 1
             if clicked:
                 self.clicks += 1
+                delay = min(self._rng.exponential(_MEAN_DELAY), _LONGEST_DELAY)
                 with self._lock:
-                    heapq.heappush(self._coming, (time_ms + self._delay_ms(), name))
+                    heapq.heappush(self._coming, (time_ms + int(delay * self._wait_ms), name))
             self._shown.append(Shown(time_ms + self._wait_ms, log_odds, clicked))
             yield Example(None, 1.0, name, visit.features, time_ms)
         self._over.set()
@@ -122,12 +124,6 @@ class Site:
         now = self._clock()
         while self._shown and self._shown[0].known_ms <= now:
             yield self._shown.popleft()
-
-    def _delay_ms(self) -> int:
-        return int(min(self._rng.exponential(_MEAN_DELAY), _LONGEST_DELAY) * self._wait_ms)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._closed.set()

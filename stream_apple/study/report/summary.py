@@ -82,8 +82,10 @@ def _measured(campaign: Campaign, outcomes: Outcomes) -> Iterator[str]:
     ]
     yield from ["## Seconds (Table 3)", ""]
     if campaign.settings.timing:
+        loads = campaign.loads()
+        span = f"{min(loads):.1f} to {max(loads):.1f}" if loads else "unknown"
         yield from [
-            f"Of learning and scoring, each run alone, median of up to three; load average {_span(campaign.loads())}.",
+            f"Of learning and scoring, each run alone, median of up to three; load average {span}.",
             "",
             *_by_set(
                 outcomes,
@@ -156,10 +158,6 @@ def _at_the_edge(campaign: Campaign, outcomes: Outcomes) -> str | None:
     chosen = [cell.rate for (label, _), cell in outcomes.cells.items() if label in known]
     count = sum(rate in {rates[0], rates[-1]} for rate in chosen)
     return f"The chosen rate is the lowest or the highest of these in {count:,} of {len(chosen):,} cases."
-
-
-def _span(values: Sequence[float]) -> str:
-    return f"{min(values):.1f} to {max(values):.1f}" if values else "unknown"
 
 
 def _failures(campaign: Campaign) -> list[str]:

@@ -2,14 +2,14 @@
 
 import fcntl
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from stream_apple.errors import ConfigurationError, InputFileError
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """A file that is only appended to; ConfigurationError if another process has it open, InputFileError if damaged.
 
     An incomplete last line, left by a process that was killed, is dropped; its run is done again.
@@ -26,12 +26,7 @@ class Journal:
             self._file.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def add(self, key: str, record: dict[str, Any]) -> None:

@@ -11,14 +11,8 @@ from rich.console import Console, RenderableType
 
 from stream_apple.demo.loop.judging import NO_JUDGEMENT, Judgement
 from stream_apple.demo.loop.looks import loop_line, loop_picture, loop_summary
-from stream_apple.demo.loop.loop_report import (
-    Latency,
-    LoopPoint,
-    LoopReport,
-    LoopResult,
-    LoopView,
-    broken_loop_promises,
-)
+from stream_apple.demo.loop.loop_report import Latency, LoopReport, LoopResult, LoopView
+from stream_apple.demo.state import CurvePoint
 
 VIEW = LoopView(
     doing="waiting for the last outcomes",
@@ -31,7 +25,7 @@ VIEW = LoopView(
     examples=138_000,
     latency=Latency(11.25, 123.4),
     recent=Judgement(0.5432, 0.6543),
-    curve=tuple(LoopPoint(3000 * step, Judgement(0.7 - 0.003 * step, 0.65)) for step in range(1, 47)),
+    curve=tuple(CurvePoint(3000 * step, 0.7 - 0.003 * step, 0.65) for step in range(1, 47)),
     address="http://127.0.0.1:65535",
 )
 GOOD = LoopReport(LoopResult(900, 800, 300, 300, 900, 1.0, 5.0, 0, 0.5, 0.65), 900, 0)
@@ -69,7 +63,7 @@ def test_before_the_first_request_it_says_what_is_done() -> None:
 
 def test_before_there_is_a_model_the_plot_is_empty() -> None:
     """Points without a loss are no points, and the range is still one."""
-    nothing = tuple(LoopPoint(number, NO_JUDGEMENT) for number in range(5))
+    nothing = tuple(CurvePoint(number, *NO_JUDGEMENT) for number in range(5))
     for curve in ((), nothing, (*nothing, *VIEW.curve)):
         text = "\n".join(rendered(loop_picture(replace(VIEW, curve=curve), 80), 80))
         assert "nan" not in text.lower()
@@ -90,7 +84,7 @@ def test_the_summary_compares_the_losses() -> None:
 
 def test_a_good_run_has_kept_its_promises() -> None:
     """All asked, learned and labelled, and better than a constant."""
-    assert broken_loop_promises(GOOD) == []
+    assert GOOD.broken_promises() == []
 
 
 @pytest.mark.parametrize(
@@ -106,5 +100,5 @@ def test_a_good_run_has_kept_its_promises() -> None:
 )
 def test_each_broken_promise_is_found(result: dict[str, Any], repeated: int, words: str) -> None:
     """One sentence, which says what is wrong."""
-    (found,) = broken_loop_promises(GOOD._replace(result=GOOD.result._replace(**result), repeated=repeated))
+    (found,) = GOOD._replace(result=GOOD.result._replace(**result), repeated=repeated).broken_promises()
     assert words in found

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from support.waiting import DEADLINE_S, wait_until
 
-from stream_apple.demo.loop.relay import OffsetsRelay, parse_offsets
+from stream_apple.demo.loop.relay import OffsetsRelay, offset_commit
 from stream_apple.errors import BrokerError
 
 GROUP = "learners"
@@ -92,4 +92,4 @@ def test_what_is_not_understood_is_told(relay: OffsetsRelay) -> None:
 def test_a_request_that_ends_too_early_is_an_error(body: bytes) -> None:
     """Not a commit of something else."""
     with pytest.raises((ValueError, IndexError, struct.error)):
-        parse_offsets(body)
+        offset_commit(body)

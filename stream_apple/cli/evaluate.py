@@ -21,7 +21,14 @@ from stream_apple.cli.advice import (
 )
 from stream_apple.cli.options.example_times import ColumnOptions, Times, column_options, times_options
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
-from stream_apple.cli.options.parameters import OutputFile, WholeNumber, duration, gathered, given_options
+from stream_apple.cli.options.parameters import (
+    OutputFile,
+    WholeNumber,
+    duration,
+    gathered,
+    given_options,
+    refuse_writing_over,
+)
 from stream_apple.cli.options.shards import ShardChoice, shard_options
 from stream_apple.cli.output import say, table_console
 from stream_apple.config import Config, EpochSettings, load
@@ -84,12 +91,6 @@ class _Output(NamedTuple):
     predictions: Path | None
     plot: Path | None
     as_json: bool
-
-    def check(self, files: tuple[Path, ...]) -> None:
-        """Raise click.UsageError for a file that would be written over after it was read."""
-        for option, path in (("--predictions", self.predictions), ("--plot", self.plot)):
-            if path is not None and path.exists() and any(each.exists() and path.samefile(each) for each in files):
-                raise click.UsageError(f"{option}: expected another file than those that are read, found {path}")
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001
@@ -206,7 +207,7 @@ def command(
         spans = _Spans(config.epochs.length, config.epochs.max_ahead)
     _check(spans, times)
     _check_delay(delay, spans, share, shards)
-    output.check(files)
+    refuse_writing_over({"--predictions": output.predictions, "--plot": output.plot}, (*files, path))
     shards.check()
     picture = None if output.plot is None else picture_file(output.plot)
     roles = columns.roles(times.timestamp_field)

@@ -112,6 +112,24 @@ def test_all_forms_of_a_table_give_one_model(loss: str) -> None:
     assert len(digests) == 1
 
 
+@pytest.mark.filterwarnings("ignore:X ")  # scikit-learn tells that one table has names and the other has not
+@pytest.mark.parametrize("parameters", [{}, {"method": "tuples"}, {"loss": "softmax"}], ids=str)
+def test_an_array_may_follow_a_frame(parameters: dict[str, Any]) -> None:
+    """Its columns are those of the frame, by their places; and those of a frame are an array's that came before."""
+    frame = pd.DataFrame(SMALL, columns=["a", "b=c", "d"])
+    forms: list[Any] = [frame, SMALL, SMALL.tolist(), sparse.csr_matrix(SMALL), pl.from_pandas(frame)]
+    forms += [SMALL.astype(object), frame.set_axis([7, 8, 9], axis=1)]
+    for first in (frame, SMALL):
+        model = AppleClassifier(bits=8, **parameters).fit(first, SIGNS)
+        expected = model.predict_proba(first).tolist()
+        for model_then in (model, pickle.loads(pickle.dumps(model))):
+            assert [model_then.predict_proba(form).tolist() for form in forms] == [expected] * len(forms)
+    mixed = frame.assign(t=np.where(SIGNS, "x", "y"), k=SIGNS > 0)
+    for table in (mixed, mixed[["k"]]):
+        model = AppleClassifier(bits=8, **parameters).fit(table, SIGNS)
+        assert model.predict_proba(table.to_numpy()).tolist() == model.predict_proba(table).tolist()
+
+
 def test_numbers_beside_texts_stay_numbers() -> None:
     """NumPy makes texts of all cells of a list of rows in which there is one."""
     rows = [[31, "de"], [42.5, "fr"], [31, "de"], [50, "it"]]

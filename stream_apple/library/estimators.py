@@ -138,7 +138,10 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """
         maps = rows_of_maps(X)
         if maps is not None:
-            self._columns = None if reset else self._columns
+            if reset:  # the columns of a table that was learned before are no more
+                self._columns = None
+                for name in {"n_features_in_", "feature_names_in_"} & vars(self).keys():
+                    delattr(self, name)
             return featurizer.maps(maps)
         frame = None if sparse.issparse(X) else _frame_of(X)
         if frame is not None:
@@ -154,7 +157,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             rows = validate_data(
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan", dtype=_FLOATS
             )
-            batch = featurizer.matrix(rows.indptr, rows.indices, rows.data, names)
+            batch = featurizer.matrix(rows, names)
         elif isinstance(cells, np.ndarray) and cells.ndim == 2 and not _holds_numbers(cells, names):
             validate_data(self, cells, reset=reset, skip_check_array=True)
             _check_some(cells.shape)

@@ -123,14 +123,10 @@ class Featurizer:
         """Whether a flat row needs no more than keys and values."""
         return not self._columns and self._mapping is None
 
-    def matrix(
-        self,
-        indptr: NDArray[Any],
-        indices: NDArray[Any],
-        data: NDArray[Any],
-        names: Sequence[str] | None = None,
-    ) -> Batch:
+    def matrix(self, rows: Any, names: Sequence[str] | None = None) -> Batch:  # noqa: ANN401  SciPy has no types
         """Return the rows of a sparse matrix (CSR), whose columns are called by `names`, or by their numbers."""
+        rows = _summed(rows)
+        indptr, indices, data = rows.indptr, rows.indices, rows.data
         values = _as_values(data, "the matrix")
         largest = int(indices.max(initial=-1)) + 1
         if names is not None:
@@ -454,6 +450,20 @@ def _as_values(numbers: NDArray[Any], where: str) -> _Values:
     if large.any():
         refuse_number(np.asarray(numbers)[large].flat[0], where)
     return values
+
+
+def _summed(rows: Any) -> Any:  # noqa: ANN401  SciPy has no types
+    """Return a sparse matrix with the sum of entries that stand in one place, as SciPy means them.
+
+    Where there are none, entries keep their order, on which the last bits of scores depend.
+    """
+    if rows.has_canonical_format:
+        return rows
+    places = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)) * rows.shape[1] + rows.indices
+    if len(np.unique(places)) < len(places):
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def _floats(column: Any) -> NDArray[Any]:  # noqa: ANN401  a Series of narwhals

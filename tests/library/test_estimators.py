@@ -130,6 +130,26 @@ def test_an_array_may_follow_a_frame(parameters: dict[str, Any]) -> None:
         assert model.predict_proba(table.to_numpy()).tolist() == model.predict_proba(table).tolist()
 
 
+def test_entries_of_one_place_are_summed() -> None:
+    """As SciPy's own example counts words. Where no two are of one place, their order stays."""
+    counts = np.random.default_rng(0).integers(0, 3, size=(40, 3))
+    words = np.concatenate([np.repeat([2, 0, 1], counts[row, [2, 0, 1]]) for row in range(40)])
+    twice = sparse.csr_matrix((np.ones(counts.sum()), words, np.concatenate([[0], counts.sum(axis=1).cumsum()])))
+    model = AppleClassifier(bits=8).fit(counts, SIGNS)
+    assert AppleClassifier(bits=8).fit(twice, SIGNS)._online.learner.digest() == model._online.learner.digest()
+    assert model.predict_proba(twice).tolist() == model.predict_proba(counts).tolist()
+    assert twice.nnz == counts.sum()  # the user's own stays as it is
+    backwards = sparse.csr_matrix(([1.0, 2.0], [2, 0], [0, 2]), shape=(1, 3))
+    assert model._featurizer.matrix(backwards)._asdict()["values"].tolist() == [1.0, 2.0]
+
+
+def test_maps_may_follow_a_table() -> None:
+    """A new fit knows nothing of the columns that were learned before."""
+    frame = pd.DataFrame(SMALL, columns=["a", "b", "c"])
+    model = AppleClassifier(bits=8).fit(frame, SIGNS).fit(frame[["a", "b"]].to_dict("records"), SIGNS)
+    assert len(model.predict(SMALL[:, :2])) == len(frame)
+
+
 def test_numbers_beside_texts_stay_numbers() -> None:
     """NumPy makes texts of all cells of a list of rows in which there is one."""
     rows = [[31, "de"], [42.5, "fr"], [31, "de"], [50, "it"]]

@@ -141,9 +141,9 @@ def test_columns_without_names_are_those_of_svmlight(tmp_path: Any) -> None:
     dump_svmlight_file(cells.astype(np.float64), np.zeros(30), str(tmp_path / "rows.svm"), zero_based=True)
     expected = read_batch([tmp_path / "rows.svm"], LIMITS)
     wide = sparse.csr_array((cells.data, cells.indices + 10_000_000, cells.indptr), shape=(30, 10_000_040))
-    for found in (Featurizer().matrix(cells.indptr, cells.indices, cells.data), Featurizer().array(cells.toarray())):
+    for found in (Featurizer().matrix(cells), Featurizer().array(cells.toarray())):
         same(found, expected, "indptr", "keys", "values")
-    keys = Featurizer().matrix(wide.indptr, wide.indices, wide.data).keys.tolist()
+    keys = Featurizer().matrix(wide).keys.tolist()
     assert keys == Featurizer().maps([{str(number): 1.0} for number in wide.indices.tolist()]).keys.tolist()
 
 

@@ -77,7 +77,7 @@ class OutputFile(click.ParamType[Path]):
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path; fail if the file can't be written."""
         path = Path(value)
-        fault = why_not_writable(path)
+        fault = "-: standard output is /dev/stdout" if value == "-" else why_not_writable(path)
         if fault is not None:
             self.fail(f"expected a file that can be written, found {fault}", param, ctx)
         return path

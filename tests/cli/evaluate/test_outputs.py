@@ -39,6 +39,7 @@ def test_every_file_that_is_written_is_looked_at_first(command: tuple[object, ..
         (tmp_path / "nodir" / "p.png", f"no directory {tmp_path / 'nodir'}"),
         (tmp_path, f"the directory {tmp_path}"),
         (unread / "p.png", f"a file in place of the directory {unread}"),
+        ("-", "-: standard output is /dev/stdout"),
     ):
         result = run(*arguments, path)
         said = "".join(result.stderr.replace("\u2502", "").split())

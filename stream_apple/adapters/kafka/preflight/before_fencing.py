@@ -34,7 +34,8 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     faults = [*_topic_faults(cluster, config), *client_faults(cluster), *names]
     if faults:
         raise ConfigurationError("; ".join(faults))
-    check_policies(cluster, [config.topics.examples], config.topics.models)
+    logs = [config.topics.examples, *([config.topics.merges] if config.merging else [])]
+    check_policies(cluster, logs, config.topics.models)
     _check_models(cluster, config)
 
 

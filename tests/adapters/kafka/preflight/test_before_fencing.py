@@ -108,6 +108,17 @@ class TestTopics:
         ):
             look(wrong)
 
+    def test_merges_have_a_topic_that_is_not_compacted(self, config: Config) -> None:
+        """Of the records of who went on with which it would keep one for each partition."""
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
+        make_topic(config, config.topics.merges, cleanup_policy="compact")
+        look(config)
+        merging = config.model_copy(update={"merge": config.merge.model_copy(update={"mode": "average"})})
+        with pytest.raises(
+            ConfigurationError, match=rf"^topic {config.topics.merges}: cleanup\.policy: expected delete"
+        ):
+            look(merging)
+
     @pytest.mark.parametrize("setting", ["accept_gap", "skip"])
     def test_a_partition_that_is_not_there(self, config: Config, setting: str) -> None:
         """Its name is mistyped: what it was meant for would end the worker again."""

@@ -379,13 +379,14 @@ class Featurizer:
 
     def _keys_of_numbers(self, count: int) -> _Keys:
         """Return the keys of the columns 0 to count - 1, which are called by their numbers."""
-        known = len(self._numbered)
+        numbered = self._numbered  # another thread may make more at the same time
+        known = len(numbered)
         if count > known:
             more = [feature_key(str(number)) for number in range(known, count)]
             for number in range(known, min(count, _NAMED_AT_MOST)):
                 self._note(more[number - known], str(number))
-            self._numbered = np.concatenate([self._numbered, np.array(more, np.uint64)])
-        return self._numbered[:count]
+            self._numbered = numbered = np.concatenate([numbered, np.array(more, np.uint64)])
+        return numbered[:count]
 
 
 def rows_of_maps(X: Any) -> list[Any] | None:  # noqa: ANN401, N803  scikit-learn's

@@ -17,6 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.feature_hashing import feature_key
 from stream_apple.core.input.input_mapping import ALL, InputMapping
 from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.library.cells import MESSAGE, RECORD, CellRules, UnreadableCellError
@@ -133,6 +134,23 @@ def test_a_point_in_a_name_means_nothing() -> None:
             UnreadableCellError, match=r"row 0: expected (each namespace once|a number .* as 'x\.y\.z')"
         ):
             Featurizer().maps([twice])
+
+
+def test_threads_number_columns_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both make the keys of the first columns: later columns have theirs all the same."""
+    featurizer, cells = Featurizer(), np.ones((1, 6), np.float32)
+    inside = False
+
+    def interrupted(name: str) -> int:
+        nonlocal inside
+        if not inside:
+            inside = True
+            featurizer.array(cells[:, :3])
+        return feature_key(name)
+
+    monkeypatch.setattr("stream_apple.library.featurizer.feature_key", interrupted)
+    featurizer.array(cells[:, :3])
+    assert featurizer.array(cells).keys.tolist() == [feature_key(str(number)) for number in range(6)]
 
 
 def test_columns_without_names_are_those_of_svmlight(tmp_path: Any) -> None:

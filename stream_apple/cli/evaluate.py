@@ -207,9 +207,9 @@ def command(
         spans = _Spans(config.epochs.length, config.epochs.max_ahead)
     _check(spans, times)
     _check_delay(delay, spans, share, shards)
-    refuse_writing_over({"--predictions": output.predictions, "--plot": output.plot}, (*files, path))
-    shards.check()
     picture = None if output.plot is None else picture_file(output.plot)
+    refuse_writing_over({"--predictions": output.predictions, "--plot": picture}, (*files, path))
+    shards.check()
     roles = columns.roles(times.timestamp_field)
     configured = {name: getattr(config.learner, name) for name in config.learner.model_fields_set}
     options = learner.options(configured, config.limits.max_features_per_example, to_merge=shards.to_merge)

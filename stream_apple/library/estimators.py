@@ -148,7 +148,8 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             validate_data(self, X, reset=reset, skip_check_array=True)
             _check_some(frame.shape)
             own = tuple(map(column_name, frame.columns))
-            self._columns = own if reset else self._columns
+            if reset:
+                self._columns = own
             known = self._columns is None or set(own) == set(self._columns)
             return featurizer.frame(frame, own if known else self._columns)
         names = None if reset or isinstance(self._columns, range) else self._columns

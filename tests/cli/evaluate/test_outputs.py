@@ -78,6 +78,14 @@ def test_nothing_that_is_read_is_written_over(command: tuple[object, ...], tmp_p
     assert not list(folder.iterdir())
 
 
+def test_a_picture_has_its_suffix_when_it_is_looked_at(tmp_path: Path) -> None:
+    """Without one it is written to another file than was named."""
+    read = tmp_path / "read.png"
+    read.write_text("")
+    assert "--plot: expected another path" in run("evaluate", read, "--plot", tmp_path / "read").stderr
+    assert read.read_text() == ""
+
+
 def test_the_folder_of_a_study_is_looked_at_first(tmp_path: Path) -> None:
     """It need not be there, but nothing may stand in its way."""
     (tmp_path / "file").write_text("")

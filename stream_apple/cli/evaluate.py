@@ -213,7 +213,7 @@ def command(
     roles = columns.roles(times.timestamp_field)
     configured = {name: getattr(config.learner, name) for name in config.learner.model_fields_set}
     options = learner.options(configured, config.limits.max_features_per_example, to_merge=shards.to_merge)
-    limits = _limits(config, options)
+    limits = _limits(config, options, of_workers=path is not None)
     sharding = _sharding(shards, options)
     check_models_fit(options, models=1 if sharding is None else sharding.models)
     schedule, found = Schedule(**share._asdict()), dict[str, object]()
@@ -250,11 +250,15 @@ def command(
         _show(run, found)
 
 
-def _limits(config: Config, options: Options) -> Limits:
-    """Return the limits of examples: the configuration's, but a file has no bytes of records, and no n-grams yet."""
+def _limits(config: Config, options: Options, *, of_workers: bool) -> Limits:
+    """Return the limits of examples: the configuration's, but a file has no bytes of records, and no n-grams yet.
+
+    of_workers  examples of more features than workers take are refused; else only those that can't be learned whole
+    """
     configured = config.limits
+    learned = (configured.max_features_per_example - 1) // options.longest_ngram
     return Limits(
-        max_features=(configured.max_features_per_example - 1) // options.longest_ngram,
+        max_features=min(configured.max_features, learned) if of_workers else learned,
         max_record_bytes=1 << 30,
         max_weight=configured.max_weight,
         min_label=configured.min_label,

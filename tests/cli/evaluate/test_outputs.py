@@ -133,10 +133,12 @@ def test_a_file_is_written_whole_or_stays(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="in the midst"):
         fail()
     assert [each.read_text() for each in tmp_path.iterdir()] == ["before"]
+    path.chmod(0o600)
     with whole_file(path) as unfinished:
         unfinished.write_text("after")
         assert path.read_text() == "before"
     assert [each.read_text() for each in tmp_path.iterdir()] == ["after"]
+    assert path.stat().st_mode & 0o777 == 0o600  # a file that others may not read stays so
 
 
 def test_links_and_pipes_are_written_in_place(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Files that are written whole or not at all, and whether one can be, before there is work that would be lost."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,8 @@ def why_not_a_folder(folder: Path, *, to_be_made: bool = False) -> str | None:
 def whole_file(path: Path) -> Iterator[Path]:
     """Where to write what becomes the file `path` in the end; what was there stays if anything fails before.
 
+    Who may read and write the file stays, too.
+
     A link, a device or a pipe is written in place, and so is a file in a folder where nothing may be made.
     ConfigurationError if it can't be written.
     """
@@ -44,6 +47,8 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield unfinished
         if plain:
+            if path.exists():
+                shutil.copymode(path, unfinished)
             unfinished.replace(path)
     except BaseException as error:
         if plain:

@@ -193,7 +193,7 @@ def _ask(base: str, path: str, timeout_s: float = _TIMEOUT_S) -> Facts:
             answer = reply.read(_MOST_BYTES)
     except urllib.error.HTTPError as error:
         with error:
-            reason = _reason(error.read()) or f"status {error.code}"
+            reason = _reason(error.read()) or f"expected a worker, found another kind of server: status {error.code}"
         raise ConfigurationError(f"{base}{path}: {reason}") from error
     except (OSError, ValueError) as error:
         told = getattr(error, "reason", error)

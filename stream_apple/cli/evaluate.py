@@ -21,7 +21,14 @@ from stream_apple.cli.advice import (
 )
 from stream_apple.cli.options.example_times import ColumnOptions, Times, column_options, times_options
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
-from stream_apple.cli.options.parameters import OutputFile, WholeNumber, duration, gathered, given_options
+from stream_apple.cli.options.parameters import (
+    OutputFile,
+    WholeNumber,
+    duration,
+    gathered,
+    given_options,
+    refuse_writing_over,
+)
 from stream_apple.cli.options.shards import ShardChoice, shard_options
 from stream_apple.cli.output import say, table_console
 from stream_apple.config import Config, EpochSettings, load
@@ -75,12 +82,6 @@ class _Output(NamedTuple):
     predictions: Path | None
     plot: Path | None
     as_json: bool
-
-    def check(self, files: tuple[Path, ...]) -> None:
-        """Raise click.UsageError for a file that would be written over after it was read."""
-        for option, path in (("--predictions", self.predictions), ("--plot", self.plot)):
-            if path is not None and path.exists() and any(each.exists() and path.samefile(each) for each in files):
-                raise click.UsageError(f"{option}: expected another file than those that are read, found {path}")
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001
@@ -197,13 +198,13 @@ def command(
         spans = _Spans(config.epochs.length, config.epochs.max_ahead)
     _check(spans, times)
     _check_delay(delay, spans, schedule, shards)
-    output.check(files)
-    shards.check()
     picture = None if output.plot is None else picture_file(output.plot)
+    refuse_writing_over({"--predictions": output.predictions, "--plot": picture}, (*files, path))
+    shards.check()
     roles = columns.roles(times.timestamp_field)
     configured = {name: getattr(config.learner, name) for name in config.learner.model_fields_set}
     options = learner.options(configured, config.limits.max_features_per_example, to_merge=shards.to_merge)
-    limits = _limits(config, options)
+    limits = _limits(config, options, of_workers=path is not None)
     sharding = _sharding(shards, options)
     check_models_fit(options, models=1 if sharding is None else sharding.models)
     found = dict[str, object]()
@@ -246,11 +247,15 @@ def command(
         _show(run, found)
 
 
-def _limits(config: Config, options: Options) -> Limits:
-    """Return the limits of examples: the configuration's, but a file has no bytes of records, and no n-grams yet."""
+def _limits(config: Config, options: Options, *, of_workers: bool) -> Limits:
+    """Return the limits of examples: the configuration's, but a file has no bytes of records, and no n-grams yet.
+
+    of_workers  examples of more features than workers take are refused; else only those that can't be learned whole
+    """
     configured = config.limits
+    learned = (configured.max_features_per_example - 1) // options.longest_ngram
     return Limits(
-        max_features=(configured.max_features_per_example - 1) // options.longest_ngram,
+        max_features=min(configured.max_features, learned) if of_workers else learned,
         max_record_bytes=1 << 30,
         max_weight=configured.max_weight,
         min_label=configured.min_label,

@@ -21,7 +21,7 @@ from stream_apple.app.inspect import (
     to_file,
 )
 from stream_apple.cli.options.common import AS_JSON, PARTITIONS
-from stream_apple.cli.options.parameters import OutputFile
+from stream_apple.cli.options.parameters import OutputFile, refuse_writing_over
 from stream_apple.cli.output import number_or_dash, printable_facts, say, table_console
 from stream_apple.config import Config, load
 
@@ -71,6 +71,7 @@ def command(
         raise click.UsageError("--save takes one --partition from Kafka: leave --url and --file out")
     if file is not None and partitions:
         raise click.UsageError("--file holds one partition: leave --partition out")
+    refuse_writing_over({"--save": target}, [path])
     models: list[Facts] = []
     if url is not None:
         models.extend(from_worker(url, partitions, top))

@@ -7,7 +7,7 @@ import click
 
 from stream_apple.app.model_files import merge_model_files
 from stream_apple.cli.options.common import AS_JSON
-from stream_apple.cli.options.parameters import OutputFile
+from stream_apple.cli.options.parameters import OutputFile, refuse_writing_over
 from stream_apple.cli.output import say
 from stream_apple.core.learner.merging.merge import Parents
 
@@ -34,6 +34,7 @@ def command(files: tuple[Path, ...], out: Path, parents: Parents, *, as_json: bo
 
     Exits with 73 if a file is damaged, 78 if models can't be merged, or not with each other.
     """
+    refuse_writing_over({"--out": out}, files)
     counts, digest = merge_model_files(files, out, parents)
     if as_json:
         say(json.dumps({"models": len(files), "digest": digest, **counts._asdict()}))

@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 import click
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from stream_apple.cli.options.parameters import OutputFolder, WholeNumber, gathered, parsed_by
+from stream_apple.cli.options.parameters import OutputFolder, WholeNumber, gathered, parsed_by, refuse_writing_over
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.cli.progress import PlainLines
 from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
@@ -149,6 +149,7 @@ def command(context: click.Context, experiment: str, paths: _StudyPaths, setting
     results are OUT/summary.md, figures, and tables for programs. Another experiment writes to a folder of OUT that has
     its name.
     """
+    refuse_writing_over({"--out": paths.out}, [paths.folder])
     if experiment != EXPANSION:
         _refuse_options_of_the_expansion(context, experiment)
         _experiment(experiment, paths, settings)

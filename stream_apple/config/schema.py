@@ -405,7 +405,7 @@ class Config(Section):
     serve: ServeSettings = ServeSettings()
     limits: LimitSettings = LimitSettings()
 
-    def with_worker(self, **changes: str) -> Self:
+    def with_worker(self, **changes: str | tuple[str, ...]) -> Self:
         """Return the settings with these of the section `worker` in place of its own."""
         return self.model_copy(update={"worker": self.worker.model_copy(update=changes)})
 

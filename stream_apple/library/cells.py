@@ -17,6 +17,7 @@ from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.codec.feature_hashing import feature_key
 
 _MOST_REMEMBERED = 1 << 18  # texts of one column whose keys are kept: a column of identifiers has ever more
+_PACKED = frozenset({"indices", "values"})
 ABSENT = 0
 """The key of a cell that its row does not have."""
 TIMES = date | time | timedelta | np.datetime64 | np.timedelta64
@@ -28,15 +29,17 @@ class CellRules(NamedTuple):
 
     booleans_are_categories  true is the category `name=true`, else the number 1
     empty_is_absent          an empty text is a missing cell, else the category `name=`
+    may_be_packed            `indices` and `values` may be the bytes of packed features, and a text there is refused
     """
 
     booleans_are_categories: bool = True
     empty_is_absent: bool = True
+    may_be_packed: bool = False
 
 
 RECORD = CellRules()
 """The rules by which the section `input` reads a record of another shape."""
-MESSAGE = CellRules(booleans_are_categories=False, empty_is_absent=False)
+MESSAGE = CellRules(booleans_are_categories=False, empty_is_absent=False, may_be_packed=True)
 """The rules by which the stream's own message is read."""
 
 
@@ -89,6 +92,10 @@ class ColumnKeys(dict[Any, int]):
     def __missing__(self, cell: object) -> int:
         if is_missing(cell) or (cell == "" and self._reading.empty_is_absent):
             return ABSENT
+        if self._reading.may_be_packed and self._name in _PACKED:
+            raise UnreadableCellError(
+                f"column {self._name!r}: expected numbers, or bytes as packed features, found the text {cell!r}"
+            )
         full = f"{self._name}={text_of(cell, f'column {self._name!r}')}"
         key = key_of_name(full)
         self._note(key, full)

@@ -4,7 +4,7 @@
 `example_sets.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +28,7 @@ from stream_apple.library.featurizer import (
     Featurizer,
     are_numbers,
     array_of,
+    column_name,
     featurizer_of_rows,
     maps_of,
     rows_of_maps,
@@ -52,6 +53,8 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     passes: int | None
     shuffle: bool
     random_state: Any
+    _columns: tuple[str, ...] | range | None = None
+    """What columns are called by the model: a range of an array, which has no names; None of maps."""
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401  scikit-learn's
         tags = super().__sklearn_tags__()
@@ -128,27 +131,44 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return labels
 
     def _rows(self, X: Any, featurizer: Featurizer, *, reset: bool) -> Batch:  # noqa: ANN401, N803  scikit-learn's
-        """Return X as rows of a batch; sets or checks `n_features_in_` and `feature_names_in_`."""
+        """Return X as rows of a batch; sets or checks `n_features_in_` and `feature_names_in_`.
+
+        A column has the name of the first table's column in its place: scikit-learn lets an array follow a frame, and
+        what was learned of a name would be of no use for a number.
+        """
         maps = rows_of_maps(X)
         if maps is not None:
+            if reset:  # the columns of a table that was learned before are no more
+                self._columns = None
+                for name in {"n_features_in_", "feature_names_in_"} & vars(self).keys():
+                    delattr(self, name)
             return featurizer.maps(maps)
+        frame = None if sparse.issparse(X) else _frame_of(X)
+        if frame is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            _check_some(frame.shape)
+            own = tuple(map(column_name, frame.columns))
+            if reset:
+                self._columns = own
+            known = self._columns is None or set(own) == set(self._columns)
+            return featurizer.frame(frame, own if known else self._columns)
+        names = None if reset or isinstance(self._columns, range) else self._columns
+        cells = array_of(X) if isinstance(X, list | tuple) else X
         if sparse.issparse(X):
             rows = validate_data(
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan", dtype=_FLOATS
             )
-            return featurizer.matrix(rows.indptr, rows.indices, rows.data)
-        frame = _frame_of(X)
-        if frame is not None:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            _check_some(frame.shape)
-            return featurizer.frame(frame)
-        cells = array_of(X) if isinstance(X, list | tuple) else X
-        if isinstance(cells, np.ndarray) and not are_numbers(cells) and cells.ndim == 2:
+            batch = featurizer.matrix(rows, names)
+        elif isinstance(cells, np.ndarray) and cells.ndim == 2 and not _holds_numbers(cells, names):
             validate_data(self, cells, reset=reset, skip_check_array=True)
             _check_some(cells.shape)
-            return featurizer.maps(maps_of(cells))
-        cells = validate_data(self, X, reset=reset, ensure_all_finite="allow-nan", dtype=_FLOATS)
-        return featurizer.array(cells)
+            batch = featurizer.maps(maps_of(cells, names))
+        else:
+            cells = validate_data(self, X, reset=reset, ensure_all_finite="allow-nan", dtype=_FLOATS)
+            batch = featurizer.array(cells, names)
+        if reset:
+            self._columns = range(self.n_features_in_)
+        return batch
 
     def _learn_rows(self, batch: Batch, labels: NDArray[np.float64], sample_weight: Any) -> None:  # noqa: ANN401
         """Learn a stream."""
@@ -360,6 +380,11 @@ def _frame_of(X: Any) -> Any:  # noqa: ANN401, N803
 
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _holds_numbers(cells: NDArray[Any], names: Sequence[str] | None) -> bool:
+    """Return whether cells are numbers; truths are in an array, and under the names of a frame they are categories."""
+    return are_numbers(cells) and (names is None or cells.dtype.kind != "b")
 
 
 def _check_some(shape: tuple[int, ...]) -> None:

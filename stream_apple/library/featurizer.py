@@ -123,34 +123,51 @@ class Featurizer:
         """Whether a flat row needs no more than keys and values."""
         return not self._columns and self._mapping is None
 
-    def matrix(self, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any]) -> Batch:
-        """Return the rows of a sparse matrix (CSR), whose columns have numbers and no names."""
+    def matrix(self, rows: Any, names: Sequence[str] | None = None) -> Batch:  # noqa: ANN401  SciPy has no types
+        """Return the rows of a sparse matrix (CSR), whose columns are called by `names`, or by their numbers."""
+        rows = _summed(rows)
+        indptr, indices, data = rows.indptr, rows.indices, rows.data
         values = _as_values(data, "the matrix")
         largest = int(indices.max(initial=-1)) + 1
-        if largest <= max(2 * len(indices), len(self._numbered)):
+        if names is not None:
+            keys = np.array([self.number_key(name) for name in names], np.uint64)[indices]
+        elif largest <= max(2 * len(indices), len(self._numbered)):
             keys = self._keys_of_numbers(largest)[indices]
         else:  # most columns of a wide matrix are empty
             used, places = np.unique(indices, return_inverse=True)
             keys = np.array([self.number_key(str(number)) for number in used.tolist()], np.uint64)[places]
+        attributes = None
+        if "attributes" in self._columns:
+            attributes = keys if names is None else np.array([*map(_attribute_of, names)], np.uint64)[indices]
         kept = (values != 0) & ~np.isnan(values)
         ends = np.concatenate([[0], np.cumsum(kept)])
         row_ends = ends[np.asarray(indptr, np.int64)].astype(np.int64)
         if len(kept) and not kept.all():
             keys, values = keys[kept], values[kept]
-        return self._batch(row_ends, keys, values, keys if "attributes" in self._columns else None)
+            attributes = None if attributes is None else attributes[kept]
+        return self._batch(row_ends, keys, values, attributes)
 
-    def array(self, cells: NDArray[Any]) -> Batch:
-        """Return the rows of a two-dimensional array of numbers, whose columns are called by their numbers."""
+    def array(self, cells: NDArray[Any], names: Sequence[str] | None = None) -> Batch:
+        """Return the rows of a two-dimensional array of numbers, whose columns are called by `names`, or by numbers."""
         values = _as_values(cells, "the array")
+        if names is not None:
+            return self._dense(
+                [
+                    (np.array([self.number_key(name)], np.uint64), column, np.array([_attribute_of(name)], np.uint64))
+                    for name, column in zip(names, np.split(values, len(names), axis=1), strict=True)
+                ]
+            )
         keys = self._keys_of_numbers(values.shape[1])
         return self._dense([(keys, values, keys)])
 
-    def frame(self, frame: Any) -> Batch:  # noqa: ANN401  narwhals has no types of its own at run time
+    def frame(self, frame: Any, called: Iterable[object] | None = None) -> Batch:  # noqa: ANN401  narwhals has no types of its own at run time
         """Return the rows of a frame of narwhals: a feature, or nothing, for each cell.
+
+        called  what the columns are called, in place of their own names
 
         UnreadableCellError for a column of times, or for a cell that can't be the value of a feature.
         """
-        names = [_column_name(name) for name in frame.columns]
+        names = [column_name(name) for name in (frame.columns if called is None else called)]
         columns = [_dense_column(frame.get_column(name)) for name in frame.columns]
         if self._mapping is not None or any(_is_nested(column) for column in columns):
             lists = [column.to_list() for column in columns]
@@ -345,14 +362,14 @@ class Featurizer:
     def _category_keys(self, name: object) -> ColumnKeys:
         found = self._categories.get(name)
         if found is None:
-            found = self._categories[name] = ColumnKeys(_column_name(name), self._reading, self._note)
+            found = self._categories[name] = ColumnKeys(column_name(name), self._reading, self._note)
         return found
 
     def number_key(self, name: object) -> int:
         """Return the key of a number's feature."""
         key = self._number_keys.get(name)
         if key is None:
-            text = _column_name(name)
+            text = column_name(name)
             key = self._number_keys[name] = key_of_name(text)
             self._note(key, text)
         return key
@@ -362,13 +379,14 @@ class Featurizer:
 
     def _keys_of_numbers(self, count: int) -> _Keys:
         """Return the keys of the columns 0 to count - 1, which are called by their numbers."""
-        known = len(self._numbered)
+        numbered = self._numbered  # another thread may make more at the same time
+        known = len(numbered)
         if count > known:
             more = [feature_key(str(number)) for number in range(known, count)]
             for number in range(known, min(count, _NAMED_AT_MOST)):
                 self._note(more[number - known], str(number))
-            self._numbered = np.concatenate([self._numbered, np.array(more, np.uint64)])
-        return self._numbered[:count]
+            self._numbered = numbered = np.concatenate([numbered, np.array(more, np.uint64)])
+        return numbered[:count]
 
 
 def rows_of_maps(X: Any) -> list[Any] | None:  # noqa: ANN401, N803  scikit-learn's
@@ -415,10 +433,14 @@ def are_numbers(cells: NDArray[Any]) -> bool:
     return not any(isinstance(cell, _NO_NUMBERS) for cell in cells.flat)
 
 
-def maps_of(cells: NDArray[Any]) -> list[dict[int, Any]]:
-    """Return the rows of a two-dimensional array, not all of whose cells are numbers, as maps from columns' numbers."""
+def maps_of(cells: NDArray[Any], names: Sequence[object] | None = None) -> list[dict[object, Any]]:
+    """Return the rows of a two-dimensional array, not all of whose cells are numbers, as maps from columns' names.
+
+    names  None: the columns' numbers
+    """
     texts = cells.astype(str) if cells.dtype.kind == "S" else cells
-    return [dict(enumerate(row)) for row in texts.tolist()]
+    known = range(cells.shape[1]) if names is None else names
+    return [dict(zip(known, row, strict=True)) for row in texts.tolist()]
 
 
 def _as_values(numbers: NDArray[Any], where: str) -> _Values:
@@ -429,6 +451,20 @@ def _as_values(numbers: NDArray[Any], where: str) -> _Values:
     if large.any():
         refuse_number(np.asarray(numbers)[large].flat[0], where)
     return values
+
+
+def _summed(rows: Any) -> Any:  # noqa: ANN401  SciPy has no types
+    """Return a sparse matrix with the sum of entries that stand in one place, as SciPy means them.
+
+    Where there are none, entries keep their order, on which the last bits of scores depend.
+    """
+    if rows.has_canonical_format:
+        return rows
+    places = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)) * rows.shape[1] + rows.indices
+    if len(np.unique(places)) < len(places):
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def _floats(column: Any) -> NDArray[Any]:  # noqa: ANN401  a Series of narwhals
@@ -455,7 +491,7 @@ def _is_nested(column: Any) -> bool:  # noqa: ANN401  a Series of narwhals
     return str(column.dtype) == "Object" and any(isinstance(cell, _FOR_THE_CODEC) for cell in column.to_list())
 
 
-def _column_name(name: object) -> str:
+def column_name(name: object) -> str:
     """Return the name of a column as text; a number, as in a frame without names, becomes decimal text."""
     if isinstance(name, str):
         return str(name)
@@ -488,7 +524,7 @@ def _clean(row: Mapping[Any, Any], number: int, depth: int = 1, *, times: bool) 
         raise UnreadableCellError(f"row {number}: expected maps at most {MAX_DEPTH} deep, found deeper ones")
     found: dict[str, Any] = {}
     for name, value in row.items():
-        text = _column_name(name)
+        text = column_name(name)
         if _NESTED in text:
             key_of_name(text)  # which refuses it
         if isinstance(value, Mapping):

@@ -242,8 +242,7 @@ class LearnedModel:
         if isinstance(X, Sequence | np.ndarray):
             return self._array(array_of(X) if isinstance(X, Sequence) else X)
         if hasattr(X, "tocsr"):
-            rows = X.tocsr()
-            return self._featurizer.matrix(rows.indptr, rows.indices, rows.data)
+            return self._featurizer.matrix(X.tocsr())
         import narwhals.stable.v2 as nw
 
         try:

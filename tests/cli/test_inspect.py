@@ -1,13 +1,16 @@
 """What `inspect` prints of a model; where it finds models is tried in end_to_end/test_inspect_command.py."""
 
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 
+from stream_apple.cli import main
 from stream_apple.cli.inspect import command
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.options import Options
@@ -116,3 +119,14 @@ def test_cuts_are_waited_for_until_they_are_made(tmp_path: Path, monkeypatch: py
     model.process(RECORDS)
     text, _ = printed(model, tmp_path / "other", monkeypatch, options=options)
     assert "discretised (spline): 0 features have splines\n" in text
+
+
+def test_a_server_that_is_no_worker() -> None:
+    """A replica's address, say: it does not have the path."""
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        result = CliRunner().invoke(main, ["inspect", "--url", f"http://127.0.0.1:{server.server_port}"])
+        thread.join()
+    assert result.exit_code == 78
+    assert "/status: expected a worker, found another kind of server: status 501" in result.output

@@ -112,6 +112,44 @@ def test_all_forms_of_a_table_give_one_model(loss: str) -> None:
     assert len(digests) == 1
 
 
+@pytest.mark.filterwarnings("ignore:X ")  # scikit-learn tells that one table has names and the other has not
+@pytest.mark.parametrize("parameters", [{}, {"method": "tuples"}, {"loss": "softmax"}], ids=str)
+def test_an_array_may_follow_a_frame(parameters: dict[str, Any]) -> None:
+    """Its columns are those of the frame, by their places; and those of a frame are an array's that came before."""
+    frame = pd.DataFrame(SMALL, columns=["a", "b=c", "d"])
+    forms: list[Any] = [frame, SMALL, SMALL.tolist(), sparse.csr_matrix(SMALL), pl.from_pandas(frame)]
+    forms += [SMALL.astype(object), frame.set_axis([7, 8, 9], axis=1)]
+    for first in (frame, SMALL):
+        model = AppleClassifier(bits=8, **parameters).fit(first, SIGNS)
+        expected = model.predict_proba(first).tolist()
+        for model_then in (model, pickle.loads(pickle.dumps(model))):
+            assert [model_then.predict_proba(form).tolist() for form in forms] == [expected] * len(forms)
+    mixed = frame.assign(t=np.where(SIGNS, "x", "y"), k=SIGNS > 0)
+    for table in (mixed, mixed[["k"]]):
+        model = AppleClassifier(bits=8, **parameters).fit(table, SIGNS)
+        assert model.predict_proba(table.to_numpy()).tolist() == model.predict_proba(table).tolist()
+
+
+def test_entries_of_one_place_are_summed() -> None:
+    """As SciPy's own example counts words. Where no two are of one place, their order stays."""
+    counts = np.random.default_rng(0).integers(0, 3, size=(40, 3))
+    words = np.concatenate([np.repeat([2, 0, 1], counts[row, [2, 0, 1]]) for row in range(40)])
+    twice = sparse.csr_matrix((np.ones(counts.sum()), words, np.concatenate([[0], counts.sum(axis=1).cumsum()])))
+    model = AppleClassifier(bits=8).fit(counts, SIGNS)
+    assert AppleClassifier(bits=8).fit(twice, SIGNS)._online.learner.digest() == model._online.learner.digest()
+    assert model.predict_proba(twice).tolist() == model.predict_proba(counts).tolist()
+    assert twice.nnz == counts.sum()  # the user's own stays as it is
+    backwards = sparse.csr_matrix(([1.0, 2.0], [2, 0], [0, 2]), shape=(1, 3))
+    assert model._featurizer.matrix(backwards)._asdict()["values"].tolist() == [1.0, 2.0]
+
+
+def test_maps_may_follow_a_table() -> None:
+    """A new fit knows nothing of the columns that were learned before."""
+    frame = pd.DataFrame(SMALL, columns=["a", "b", "c"])
+    model = AppleClassifier(bits=8).fit(frame, SIGNS).fit(frame[["a", "b"]].to_dict("records"), SIGNS)
+    assert len(model.predict(SMALL[:, :2])) == len(frame)
+
+
 def test_numbers_beside_texts_stay_numbers() -> None:
     """NumPy makes texts of all cells of a list of rows in which there is one."""
     rows = [[31, "de"], [42.5, "fr"], [31, "de"], [50, "it"]]

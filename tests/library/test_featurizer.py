@@ -17,6 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.feature_hashing import feature_key
 from stream_apple.core.input.input_mapping import ALL, InputMapping
 from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.library.cells import MESSAGE, RECORD, CellRules, UnreadableCellError
@@ -135,15 +136,32 @@ def test_a_point_in_a_name_means_nothing() -> None:
             Featurizer().maps([twice])
 
 
+def test_threads_number_columns_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both make the keys of the first columns: later columns have theirs all the same."""
+    featurizer, cells = Featurizer(), np.ones((1, 6), np.float32)
+    inside = False
+
+    def interrupted(name: str) -> int:
+        nonlocal inside
+        if not inside:
+            inside = True
+            featurizer.array(cells[:, :3])
+        return feature_key(name)
+
+    monkeypatch.setattr("stream_apple.library.featurizer.feature_key", interrupted)
+    featurizer.array(cells[:, :3])
+    assert featurizer.array(cells).keys.tolist() == [feature_key(str(number)) for number in range(6)]
+
+
 def test_columns_without_names_are_those_of_svmlight(tmp_path: Any) -> None:
     """A matrix, an array, and a file that scikit-learn has written."""
     cells = sparse.random_array((30, 40), density=0.2, format="csr", rng=np.random.default_rng(1), dtype=np.float32)
     dump_svmlight_file(cells.astype(np.float64), np.zeros(30), str(tmp_path / "rows.svm"), zero_based=True)
     expected = read_batch([tmp_path / "rows.svm"], LIMITS)
     wide = sparse.csr_array((cells.data, cells.indices + 10_000_000, cells.indptr), shape=(30, 10_000_040))
-    for found in (Featurizer().matrix(cells.indptr, cells.indices, cells.data), Featurizer().array(cells.toarray())):
+    for found in (Featurizer().matrix(cells), Featurizer().array(cells.toarray())):
         same(found, expected, "indptr", "keys", "values")
-    keys = Featurizer().matrix(wide.indptr, wide.indices, wide.data).keys.tolist()
+    keys = Featurizer().matrix(wide).keys.tolist()
     assert keys == Featurizer().maps([{str(number): 1.0} for number in wide.indices.tolist()]).keys.tolist()
 
 

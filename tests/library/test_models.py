@@ -57,6 +57,8 @@ def test_a_row_comes_in_each_form(model: LearnedModel) -> None:
         ([{"a": 1.0}, {"a": 1j}], "row 1: expected numbers, texts, booleans, .* a complex"),
         ([{}, dict.fromkeys(map(str, range(4097)), 0.0)], r"row 1: expected at most 4,096 features .*, found 4,097"),
         (pd.DataFrame(np.zeros((1, 4097))), r"row 0: expected at most 4,096 features \(limits.max_features\)"),
+        ([{"values": "text"}], "column 'values': expected numbers, or bytes as packed features, found the text 'text'"),
+        (pd.DataFrame({"indices": ["1"]}), "column 'indices': expected numbers, or bytes as packed features, .* '1'"),
         (np.ones((2, 4097)), r"row 0: expected at most 4,096 features \(limits.max_features\), found 4,097"),
     ],
 )

@@ -1,7 +1,7 @@
 """Parameters of commands: durations, files to be written, and groups of options that belong together."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,7 +77,7 @@ class OutputFile(click.ParamType[Path]):
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path; fail if the file can't be written."""
         path = Path(value)
-        fault = why_not_writable(path)
+        fault = "-: standard output is /dev/stdout" if value == "-" else why_not_writable(path)
         if fault is not None:
             self.fail(f"expected a file that can be written, found {fault}", param, ctx)
         return path
@@ -95,6 +95,25 @@ class OutputFolder(click.ParamType[Path]):
         if fault is not None:
             self.fail(f"expected a directory that can be written, found {fault}", param, ctx)
         return path
+
+
+def refuse_writing_over(written: Mapping[str, Path | None], read: Iterable[Path | None]) -> None:
+    """Raise click.UsageError for a path that would be written over after it was read, or after it was written.
+
+    written  option -> what the command will write; None: the option is not given
+    read     what the command reads
+    """
+    taken = [path for path in read if path is not None]
+    for option, path in written.items():
+        if path is None:
+            continue
+        if any(_same(path, each) for each in taken):
+            raise click.UsageError(f"{option}: expected another path than those that are read or written, found {path}")
+        taken.append(path)
+
+
+def _same(path: Path, other: Path) -> bool:
+    return path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other))
 
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]

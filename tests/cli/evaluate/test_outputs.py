@@ -39,6 +39,7 @@ def test_every_file_that_is_written_is_looked_at_first(command: tuple[object, ..
         (tmp_path / "nodir" / "p.png", f"no directory {tmp_path / 'nodir'}"),
         (tmp_path, f"the directory {tmp_path}"),
         (unread / "p.png", f"a file in place of the directory {unread}"),
+        ("-", "-: standard output is /dev/stdout"),
     ):
         result = run(*arguments, path)
         said = "".join(result.stderr.replace("\u2502", "").split())
@@ -46,17 +47,43 @@ def test_every_file_that_is_written_is_looked_at_first(command: tuple[object, ..
         assert f"expected a file that can be written, found {found}".replace(" ", "") in said
 
 
-@pytest.mark.parametrize("option", ["--predictions", "--plot"])
-def test_no_file_of_examples_is_written_over(option: str, tmp_path: Path) -> None:
-    """Under another name neither."""
-    examples, other = tmp_path / "examples.png", tmp_path / "other.png"
-    examples.write_text("1 1:1\n")
-    other.symlink_to(examples)
-    for path in (examples, other):
-        result = run("evaluate", examples, option, path)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("evaluate", "FILE", "--predictions"),
+        ("evaluate", "FILE", "--plot"),
+        ("evaluate", "other examples", "--config", "FILE", "--predictions"),
+        ("evaluate", "other examples", "--predictions", "FILE", "--plot"),
+        ("merge", "OTHER FILE", "FILE", "--out"),
+        ("inspect", "--partition", 0, "--config", "FILE", "--save"),
+        ("study", "FOLDER", "--out"),
+    ],
+    ids=lambda command: " ".join(map(str, command)),
+)
+def test_nothing_that_is_read_is_written_over(command: tuple[object, ...], tmp_path: Path) -> None:
+    """Under another name neither, nor what is written already."""
+    read, other, folder = tmp_path / "read.png", tmp_path / "other.png", tmp_path / "folder"
+    folder.mkdir()
+    read.write_text("")
+    (tmp_path / "OTHER FILE").write_text("")
+    other.symlink_to(folder if "FOLDER" in command else read)
+    known: dict[object, Path] = {"FILE": read, "FOLDER": folder, "OTHER FILE": tmp_path / "OTHER FILE"}
+    for path in (known["FOLDER" if "FOLDER" in command else "FILE"], other):
+        result = run(*(known.get(part, part) for part in command), path)
         assert result.exit_code == 2
-        assert f"{option}: expected another file than those that are read" in " ".join(result.stderr.split())
-    assert examples.read_text() == "1 1:1\n"
+        assert f"{command[-1]}: expected another path than those that are read or written" in " ".join(
+            result.stderr.replace("\u2502", "").split()
+        )
+    assert read.read_text() == ""
+    assert not list(folder.iterdir())
+
+
+def test_a_picture_has_its_suffix_when_it_is_looked_at(tmp_path: Path) -> None:
+    """Without one it is written to another file than was named."""
+    read = tmp_path / "read.png"
+    read.write_text("")
+    assert "--plot: expected another path" in run("evaluate", read, "--plot", tmp_path / "read").stderr
+    assert read.read_text() == ""
 
 
 def test_the_folder_of_a_study_is_looked_at_first(tmp_path: Path) -> None:
@@ -106,10 +133,12 @@ def test_a_file_is_written_whole_or_stays(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="in the midst"):
         fail()
     assert [each.read_text() for each in tmp_path.iterdir()] == ["before"]
+    path.chmod(0o600)
     with whole_file(path) as unfinished:
         unfinished.write_text("after")
         assert path.read_text() == "before"
     assert [each.read_text() for each in tmp_path.iterdir()] == ["after"]
+    assert path.stat().st_mode & 0o777 == 0o600  # a file that others may not read stays so
 
 
 def test_links_and_pipes_are_written_in_place(tmp_path: Path) -> None:

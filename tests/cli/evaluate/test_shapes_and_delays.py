@@ -112,6 +112,17 @@ def test_a_setting_that_is_given_twice(flights: Path) -> None:
     assert told in " ".join(result.output.split())
 
 
+def test_a_worker_s_configuration_says_how_many_features_there_may_be(tmp_path: Path) -> None:
+    """Of more the worker makes a dead letter; without a configuration all that can be learned are."""
+    examples, config = tmp_path / "examples.vw", tmp_path / "worker.toml"
+    examples.write_text("1 |a x y z\n")
+    for most, told in ((2, "example 1: expected at most 2 features, found more, in 'features'"), (3, "None")):
+        config.write_text(f"[learner]\nbits = 10\n[limits]\nmax_features = {most}\n")
+        assert str(evaluate(examples, "--config", config).exception).endswith(told)
+    examples.write_text(f"1 |a {' '.join(f'x{number}' for number in range(4097))}\n")
+    assert evaluate(examples, "--bits", 10).exit_code == 0
+
+
 def test_a_worker_s_configuration_is_the_default(flights: Path, tmp_path: Path) -> None:
     """Learner, shape of records and epochs; what is typed holds in its place, and --epochs in place of spans."""
     config = tmp_path / "worker.toml"

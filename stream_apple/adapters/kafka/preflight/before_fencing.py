@@ -14,7 +14,7 @@ coordinator dies while an admin client asks it anything (its pull request 5397).
 
 from collections.abc import Iterator, Sequence
 
-from stream_apple.adapters.kafka.admin import Cluster, timeout_faults
+from stream_apple.adapters.kafka.admin import Cluster, Finding, timeout_faults
 from stream_apple.adapters.kafka.log_reader import committed_now
 from stream_apple.adapters.kafka.topics import NeededTopics, compare, existing
 from stream_apple.config import Config
@@ -29,30 +29,50 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     Raise the ConfigurationError, GapError or SnapshotError with which the worker would end; BrokerError if the group's
     offsets can't be read.
     """
-    faults = [*_topic_faults(cluster, config), *client_faults(cluster)]
+    absent = absent_partitions(config, cluster.topics.get(config.topics.examples, 0))
+    names = [f"{found.subject}: {found.text}" for found in absent]
+    faults = [*_topic_faults(cluster, config), *client_faults(cluster), *names]
     if faults:
         raise ConfigurationError("; ".join(faults))
-    check_uncompacted(cluster, [config.topics.examples])
+    logs = [config.topics.examples, *([config.topics.merges] if config.merging else [])]
+    check_policies(cluster, logs, config.topics.models)
     _check_models(cluster, config)
 
 
-def check_uncompacted(cluster: Cluster, names: Sequence[str]) -> None:
-    """Raise ConfigurationError if compaction removes records from these topics, whose records are read twice.
+def check_policies(cluster: Cluster, logs: Sequence[str], models: str | None = None) -> None:
+    """Raise ConfigurationError if compaction removes records from these logs, which are read twice.
+
+    models  the topic of snapshots, which only compaction keeps; a topic of another purpose is not compacted, and
+            snapshots would harm its readers
 
     It is not known of a topic whose settings this client may not read, nor from a cluster that does not answer.
     """
     if not cluster.has_controller:
         return
-    for name, settings in cluster.asked_settings("topic", names).items():
+    for name, settings in cluster.asked_settings("topic", [*logs, *([] if models is None else [models])]).items():
         try:
             policy = settings()["cleanup.policy"]
         except BrokerError:
             continue
-        if "compact" in policy:
+        if name == models and "compact" not in policy:
+            raise ConfigurationError(
+                f"topic {name}: cleanup.policy: expected compact, found {policy}: the only snapshot of a quiet "
+                "partition would be deleted. Does topics.models name a topic of another purpose?"
+            )
+        if name != models and "compact" in policy:
             raise ConfigurationError(
                 f"topic {name}: cleanup.policy: expected delete, found {policy}: compaction removes records from the "
                 "middle of the log, and what is made after a crash of those that are left would be something else"
             )
+
+
+def absent_partitions(config: Config, partitions: int) -> Iterator[Finding]:
+    """Yield faults of settings that name a partition which the examples topic, of so many, does not have."""
+    for setting, names in (("accept_gap", config.worker.accept_gap), ("skip", config.worker.skip)):
+        for name in names:
+            if 0 < partitions <= int(name.partition("@")[0]):
+                text = f"expected partitions of {config.topics.examples} below {partitions}, found {name}"
+                yield Finding("fault", f"worker.{setting}", text)
 
 
 def _topic_faults(cluster: Cluster, config: Config) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from stream_apple.adapters.kafka.admin import Cluster, Finding
-from stream_apple.adapters.kafka.preflight.before_fencing import check_uncompacted, client_faults
+from stream_apple.adapters.kafka.preflight.before_fencing import check_policies, client_faults
 from stream_apple.adapters.kafka.preflight.joined_before import (
     check_joined_before,
     committed_by_joiners,
@@ -27,7 +27,7 @@ def check_before_joining(cluster: Cluster, config: Config) -> None:
     """
     rule = JoinRule.of(config)
     partitions = cluster.topics.get(rule.impressions, 0)
-    check_uncompacted(cluster, [rule.impressions, rule.outcomes])
+    check_policies(cluster, [rule.impressions, rule.outcomes])
     if faults := client_faults(cluster):
         raise ConfigurationError("; ".join(faults))
     if cluster.topics.get(rule.outcomes) != partitions:

@@ -5,6 +5,7 @@ from contextlib import closing
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.adapters.kafka.preflight.before_fencing import absent_partitions
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
@@ -23,7 +24,7 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
     """
     subject, examples = f"group {config.worker.group}", config.topics.examples
     provenance = Provenance.of(config)
-    yield from _names(config, cluster.topics.get(examples, 0))
+    yield from absent_partitions(config, cluster.topics.get(examples, 0))
     with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
         try:
             offsets = logs.committed(range(cluster.topics.get(examples, 0)))
@@ -41,15 +42,6 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
             return
     yield Finding("ok", subject, f"readable, partitions of {examples} with an offset: {len(committed)}")
     yield from findings
-
-
-def _names(config: Config, partitions: int) -> Iterator[Finding]:
-    """Yield faults of settings that name a partition which does not exist."""
-    for setting, names in (("accept_gap", config.worker.accept_gap), ("skip", config.worker.skip)):
-        for name in names:
-            if 0 < partitions <= int(name.partition("@")[0]):
-                text = f"expected partitions of {config.topics.examples} below {partitions}, found {name}"
-                yield Finding("fault", f"worker.{setting}", text)
 
 
 def _partition(

@@ -9,7 +9,7 @@ from support.topics import TopicFactory
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
-from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing, check_uncompacted
+from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing, check_policies
 from stream_apple.adapters.kafka.topics import NeededTopics, ensure
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError, GapError, SnapshotError
@@ -78,8 +78,9 @@ class TestTopics:
     def test_fewer_dead_letters_will_do(self, config: Config) -> None:
         """They fold; settings that may harm one day are for `check` to find."""
         topics = config.topics
-        for name in (topics.examples, topics.predictions, topics.models):
+        for name in (topics.examples, topics.predictions):
             make_topic(config, name, 2)
+        make_topic(config, topics.models, 2, cleanup_policy="compact,delete")
         make_topic(config, topics.dead_letters, 1)
         look(config)
 
@@ -93,9 +94,40 @@ class TestTopics:
         with pytest.raises(ConfigurationError, match=rf"^topic {topics.examples}: cleanup\.policy: expected delete"):
             look(config)
         cluster, names = Cluster(config.kafka), [topics.predictions, "there-is-none", topics.models]
-        check_uncompacted(cluster, names)
+        check_policies(cluster, names)
         with pytest.raises(ConfigurationError, match=r"cleanup\.policy"):
-            check_uncompacted(cluster, [*names, topics.examples])
+            check_policies(cluster, [*names, topics.examples])
+
+    def test_models_have_a_topic_that_keeps_them(self, config: Config) -> None:
+        """A topic of another purpose fits by its partitions: snapshots would be in the way of its readers."""
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
+        make_topic(config, other := f"{config.topics.models}-other")
+        wrong = config.model_copy(update={"topics": config.topics.model_copy(update={"models": other})})
+        with pytest.raises(
+            ConfigurationError, match=rf"^topic {other}: cleanup\.policy: expected compact, found delete"
+        ):
+            look(wrong)
+
+    def test_merges_have_a_topic_that_is_not_compacted(self, config: Config) -> None:
+        """Of the records of who went on with which it would keep one for each partition."""
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
+        make_topic(config, config.topics.merges, cleanup_policy="compact")
+        look(config)
+        merging = config.model_copy(update={"merge": config.merge.model_copy(update={"mode": "average"})})
+        with pytest.raises(
+            ConfigurationError, match=rf"^topic {config.topics.merges}: cleanup\.policy: expected delete"
+        ):
+            look(merging)
+
+    @pytest.mark.parametrize("setting", ["accept_gap", "skip"])
+    def test_a_partition_that_is_not_there(self, config: Config, setting: str) -> None:
+        """Its name is mistyped: what it was meant for would end the worker again."""
+        ensure(Cluster(config.kafka), NeededTopics(config.topics), 2)
+        look(config.with_worker(**{setting: ("1@0",)}))
+        with pytest.raises(
+            ConfigurationError, match=rf"^worker\.{setting}: expected partitions of .* below 2, found 2@0$"
+        ):
+            look(config.with_worker(**{setting: ("1@0", "2@0")}))
 
     @pytest.mark.parametrize("role", ["predictions", "models"])
     def test_partitions_that_differ(self, config: Config, role: str) -> None:

@@ -23,12 +23,12 @@ class Left:
             "STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": kafka,
             "STREAM_APPLE_WORKER__GROUP": f"group-{uuid.uuid4().hex}",
             "STREAM_APPLE_TOPICS__EXAMPLES": topic("examples"),
-            "STREAM_APPLE_TOPICS__MODELS": topic("models"),
+            "STREAM_APPLE_TOPICS__MODELS": topic("models", config={"cleanup.policy": "compact,delete"}),
         }
         producer = Producer(self.config.kafka)
         for name in (self.config.topics.examples, self.config.topics.models):
-            for _ in range(10):
-                producer.produce(name, b"x", partition=0)
+            for number in range(10):
+                producer.produce(name, b"x", str(number), partition=0)
         assert producer.flush(DEADLINE_S) == 0
 
     @property

@@ -1,20 +1,20 @@
 """The composition root of `stream-apple score`: scores instances with a group's model as it was at any moment."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import Any
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.serving.answering import as_of_facts, prediction_facts, read_instances
-from stream_apple.adapters.serving.questions import Questions
+from stream_apple.adapters.serving.questions import Instance, Questions
 from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.errors import InputFileError
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
-from stream_apple.stream.model.instances import BadInstancesError, InstanceReader, score
+from stream_apple.stream.model.instances import BadInstancesError, InstanceFault, InstanceReader, score
 
 _AT_ONCE = 1_000
 
@@ -38,9 +38,18 @@ def scored(config: Config, moment: Moment, lines: Iterable[tuple[int, str]], nam
     while portion := list(islice(left, _AT_ONCE)):
         try:
             instances = questions.instances([line.encode() for _, line in portion])
+            _check_partitions(instances, moment)
             batch = read_instances(reader, instances)
         except BadInstancesError as error:
             fault = error.faults[0]
             raise InputFileError(f"{name}:{portion[fault.instance][0]}: {fault.message}") from error
         for each in score(model, batch):
             yield prediction_facts(each) | {"as_of": as_of}
+
+
+def _check_partitions(instances: Sequence[Instance], moment: Moment) -> None:
+    """Raise BadInstancesError if an instance names another partition than the one whose model is to score it."""
+    for index, each in enumerate(instances):
+        if each.partition not in {None, moment.partition}:
+            text = f"expected partition {moment.partition}, as --as-of has it, found partition {each.partition}"
+            raise BadInstancesError([InstanceFault(index, "bad_partition", text)])

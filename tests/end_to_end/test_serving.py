@@ -27,7 +27,7 @@ from stream_apple.adapters.serving.answering import prediction_facts
 from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config, load
-from stream_apple.errors import BrokerError, ConfigurationError, FencedError
+from stream_apple.errors import BrokerError, ConfigurationError, FencedError, InputFileError
 from stream_apple.monitoring.definitions import PREFIX
 from stream_apple.monitoring.serving_metrics import SERVING_METRICS
 from stream_apple.stream.following.as_of import Moment
@@ -298,6 +298,12 @@ def test_answers_are_made_again_after_kills(kafka: str, topic: TopicFactory, tmp
     done = run_command("score", "--config", path, "--as-of", str(last.moment), tmp_path / "asked.jsonl")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == last.prediction | {"as_of": last.as_of}
+
+    elsewhere = json.loads(last.instance) | {"partition": last.moment.partition + 1}
+    elsewhere.pop("key", None)
+    (tmp_path / "asked.jsonl").write_text(json.dumps(elsewhere) + "\n")
+    done = run_command("score", "--config", path, "--as-of", str(last.moment), tmp_path / "asked.jsonl")
+    assert (done.returncode, "as --as-of has it, found partition" in done.stderr) == (InputFileError.exit_code, True)
 
     other = tmp_path / "other.toml"
     other.write_text(path.read_text().replace('"bits" = 12', '"bits" = 13'))

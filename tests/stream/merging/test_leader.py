@@ -17,6 +17,7 @@ from support.operations import operations
 from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 
 from stream_apple.core.learner.merging.merge import merge
+from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.leader import Leader, pause_s
@@ -32,6 +33,7 @@ from stream_apple.stream.positions.merge_note import (
     MergeSettings,
 )
 from stream_apple.stream.snapshots.codec import encode_snapshot, refer
+from stream_apple.stream.snapshots.merge_messages import RosterEntry
 
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models", "merges")
 MEMBER = Member("group", "worker-0", "group.worker-0")
@@ -45,6 +47,18 @@ class PeekingBroker(MemoryBroker):
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """As the test has it."""
         return {number: self.notes.get(number) for number in partitions}
+
+
+class ThereAtFirst(NothingLocal):
+    """A model of the leader's own worker, at its contribution until it is set to None."""
+
+    def __init__(self, contributed: PartitionModel) -> None:
+        self.contributed: PartitionModel | None = contributed
+
+    def model(self, entry: RosterEntry) -> Mergeable | None:
+        """The model, if it is there."""
+        there = self.contributed
+        return mergeable_of(there.learner) if there is not None and there.partition == entry.partition else None
 
 
 class Contribution(NamedTuple):
@@ -69,9 +83,9 @@ class World:
         self.summaries: list[MergeSummary] = []
         self.leader = self.leads(None)
 
-    def leads(self, newest: MergedPointer | None) -> Leader:
+    def leads(self, newest: MergedPointer | None, local: NothingLocal | None = None) -> Leader:
         """A new leader, which knows where the newest merged model is."""
-        return Leader(self.context, lambda call, then: self.tasks.append((call, then)), newest, NothingLocal())
+        return Leader(self.context, lambda call, then: self.tasks.append((call, then)), newest, local or NothingLocal())
 
     @property
     def context(self) -> MergingContext:
@@ -234,6 +248,22 @@ class TestMerging:
             assert [each.partition for each in answer.manifest.roster] == [0, 2]
             expected = merge([models[0].learner, models[2].learner])
             assert answer.manifest.digest == expected.model.digest()
+
+    def test_a_local_partition_that_goes_on(self) -> None:
+        """While the contribution of a later one is read, which is read to its end: then its own is read as well."""
+        with small(64):
+            world = World()
+            models = [world.contributes(number, 3) for number in range(3)]
+            local = ThereAtFirst(models[0])
+            leader = world.leads(None, local)
+            world.clock.tick = 0.1  # a step reads no more than once
+            world.works(leader, 2)
+            local.contributed = None
+            world.works(leader)
+            answer = world.answer(world.follower(world.commits(leader)), 3)
+            assert isinstance(answer, MergedModel)
+            assert answer.manifest.left_out == {}
+            assert answer.manifest.digest == merge([model.learner for model in models]).model.digest()
 
     def test_a_damaged_contribution(self) -> None:
         """Does not keep the others waiting."""

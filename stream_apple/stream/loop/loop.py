@@ -33,7 +33,8 @@ from stream_apple.stream.loop.life_cycle import MemberLoop
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.loop.watchers import Watchers
-from stream_apple.stream.merging.merging import Merging, MergingFactory
+from stream_apple.stream.merging.merging import MergedPartitions, Merging
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.dead_letters import dead_letter
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
@@ -78,7 +79,7 @@ class Loop(MemberLoop):
         watchers: Watchers,
         threads: Threads,
         now: Callable[[], float] = time.monotonic,
-        merging: MergingFactory | None = None,
+        merging: MergingContext | None = None,
     ) -> None:
         super().__init__(watchers.health, now)
         self._settings = settings
@@ -96,7 +97,7 @@ class Loop(MemberLoop):
         self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
         self._merging = Merging()
         if merging is not None:
-            self._merging = merging(self._transaction.begin, self._learning, self._save_reference)
+            self._merging = MergedPartitions(merging, self._transaction.begin, self._learning, self._writer)
         self._waited_for = False
 
     def start(self) -> None:
@@ -217,14 +218,6 @@ class Loop(MemberLoop):
         self._transaction.begin()
         self._writer.begin_encoded(partition, snapshot)
         self._merging.saving(partition, image)
-
-    def _save_reference(self, partition: Partition, snapshot: Snapshot) -> bool:
-        """Begin to send a snapshot that is a reference, unless another of the partition is being sent; return if so."""
-        if self._writer.is_writing(partition):
-            return False
-        self._transaction.begin()
-        self._writer.begin_encoded(partition, snapshot)
-        return True
 
     def _save(self, partition: Partition, image: ModelImage) -> None:
         """Begin to send the partition's snapshot in the transaction."""

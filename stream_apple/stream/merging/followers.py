@@ -4,15 +4,20 @@ The state of a partition (`partitions/partition.py`) says where it stands. After
 offset is enough to begin again where it waited, or before the end of the round.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from stream_apple.core.learner.merging.merge import MergeCounts
+from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import GapError
+from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.merging.merge_log import MergedModel
+from stream_apple.stream.merging.open_rounds import Standing
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.rounds import Boundary, Rounds
 from stream_apple.stream.partitions.partition import INCOMPLETE, Partition, State
+from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote, MergeSettings
 from stream_apple.stream.snapshots.codec import Reference, refer
 from stream_apple.stream.snapshots.merge_messages import RosterEntry
@@ -217,3 +222,35 @@ class Follower:
         if self.partition.state not in (State.ADOPTING, State.ADOPTED):
             self.rounds.uncommitted = False
         return note.boundary if changed else None
+
+
+class LocalPartitions:
+    """The partitions of a worker, as its leader knows them without asking the broker.
+
+    followers  by number
+    commits    the newest commit of each since it was assigned
+    """
+
+    def __init__(self) -> None:
+        self.followers: dict[int, Follower] = {}
+        self.commits = dict[int, Committed]()
+
+    @property
+    def lent(self) -> Mapping[int, Standing]:
+        """Return where partitions stand whose contributions are in this worker's memory, and not committed yet."""
+        return {
+            number: Standing(
+                offset=each.boundary.at,
+                boundary=BoundaryNote(*each.boundary, BoundaryState.CONTRIBUTED),
+                snapshot=SnapshotPointer(each.boundary.at, -1, -1, each.digest),
+            )
+            for number, each in self.followers.items()
+            if each.lends
+        }
+
+    def model(self, entry: RosterEntry) -> Mergeable | None:
+        """Return the partition's model, if it is in this worker and still at this contribution; else None."""
+        follower = self.followers.get(entry.partition)
+        if follower is None or not follower.stands_at(entry):
+            return None
+        return mergeable_of(follower.partition.model.learner)

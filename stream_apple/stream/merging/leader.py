@@ -17,7 +17,8 @@ import structlog
 
 from stream_apple.core.learner.merging.merge import Parents, merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel
-from stream_apple.stream.merging.committed_standings import CommittedStandings, LocalPartitions
+from stream_apple.stream.merging.committed_standings import CommittedStandings
+from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog
 from stream_apple.stream.merging.merging_context import MergeSummary, MergingContext
@@ -64,6 +65,7 @@ class _MadeMerge(NamedTuple):
 class Leader:
     """Merges the contributions of partitions, while partition 0 is this worker's and live.
 
+    log     of the merges, which the followers of the same worker read, too
     run     has a learning thread make a call, and calls the second function with its result on the loop's thread
     newest  where the newest merged model is, by the committed note of partition 0; later merges change it
     local   the partitions of the same worker
@@ -74,6 +76,7 @@ class Leader:
     def __init__(
         self,
         context: MergingContext,
+        log: MergeLog,
         run: Callable[[Callable[[], object], Callable[[object], None]], None],
         newest: MergedPointer | None,
         local: LocalPartitions,
@@ -87,7 +90,7 @@ class Leader:
         self._local = local
         self._now = context.now
         self._standings = CommittedStandings(context, local)
-        self._log = MergeLog(context)
+        self._log = log
         self._rounds = OpenRounds(self._settings.patience_s)
         self._work: Gathering | _PlannedMerge | _MadeMerge | None = None
         self._encoding: _MadeMerge | None = None
@@ -105,18 +108,18 @@ class Leader:
 
     def step(self) -> None:
         """Do a little of the leader's work; SnapshotError if the earlier merges can't be read."""
-        if self._log.history is None:
-            self._log.follow(self.newest)
+        self._log.follow(self.newest)
+        if not self._log.knows_all:
             self._log.read_on()
         elif isinstance(self._work, Gathering):
             self._gather(self._work)
         elif self._work is None and self._now() >= self.next_look:
-            self._look(self._log.history)
+            self._look()
 
     @property
     def busy(self) -> bool:
         """Whether the next step has something to do, and need not wait for others."""
-        return self._log.history is None or self._work is not None
+        return not self._log.knows_all or self._work is not None
 
     def borrows(self, partition: int) -> bool:
         """Whether a thread reads this partition's model, so that the partition must not go on yet."""
@@ -128,13 +131,13 @@ class Leader:
         """Look at the notes of all partitions in the next step, as one of them has just changed."""
         self.next_look = self._now()
 
-    def committed(self, pointer: MergedPointer) -> MergedModel:
-        """Note that the merge that was ready is committed, with its pointer beside partition 0; return it so."""
+    def committed(self, pointer: MergedPointer) -> None:
+        """Note that the merge that was ready is committed, with its pointer beside partition 0."""
         made = self._work
         assert isinstance(made, _MadeMerge)
         self._work = self._encoding = None
         self.newest = pointer
-        self._log.wrote(pointer)
+        self._log.hand_over(MergedModel(pointer, made.manifest, made.model))
         manifest, seconds = made.manifest, self._now() - made.began
         written = sum(len(value) for _, value in made.messages)
         self._context.recorder.merged(MergeSummary(manifest, seconds, made.read_bytes, written))
@@ -150,16 +153,16 @@ class Leader:
             dropped=manifest.counts.get("models_dropped", 0),
             lost_parents=manifest.lost_parents,
         )
-        return MergedModel(pointer, manifest, made.model)
 
     def close(self) -> None:
-        """Drop all work, and close all readers that are open."""
+        """Drop all work, and close the readers of contributions."""
         if isinstance(self._work, Gathering):
             self._work.close()
         self._work = self._encoding = None
-        self._log.drop()
 
-    def _look(self, history: MergeHistory) -> None:
+    def _look(self) -> None:
+        history = self._log.history
+        assert history is not None
         if self._rounds.ends_matter:
             self._standings.look_at_ends()
         standings = self._standings.look()

@@ -66,6 +66,11 @@ class MergeLog:
         """Whether something is being read."""
         return self._model is not None or self._manifest is not None
 
+    @property
+    def knows_all(self) -> bool:
+        """Whether `history` has all merges up to `newest`."""
+        return self.history is not None and self._known_to == self.newest
+
     def follow(self, newest: MergedPointer | None) -> None:
         """Take `newest` for where the newest merged model is; None if nothing has been merged."""
         if newest is None and self.history is None:
@@ -73,12 +78,6 @@ class MergeLog:
         if newest is not None and newest != self.newest:
             self.newest = newest
             self._manifest = self._close(self._manifest)
-
-    def wrote(self, pointer: MergedPointer) -> None:
-        """Note where a further merged model is, which was just written; all merges before it must be known."""
-        assert self.history is not None
-        self.newest = self._known_to = pointer
-        self.history = self.history.add(pointer)
 
     def lend(self, merged: MergedModel) -> None:
         """Keep a model that has just been merged here, for who asks for its round before it is committed."""
@@ -113,12 +112,12 @@ class MergeLog:
                 self._model, self._model_at = self._reading(pointer, decoder), pointer
             return NoMerge.UNKNOWN
         # A round that an older history lacks may have been merged since.
-        return NoMerge.ABSENT if self._knows_all else NoMerge.UNKNOWN
+        return NoMerge.ABSENT if self.knows_all else NoMerge.UNKNOWN
 
     def read_on(self) -> None:
         """Read for a moment; SnapshotError if a message is not one of the merged model."""
         until = self._now() + _ITERATION_S
-        if not self._knows_all:
+        if not self.knows_all:
             self._read_manifest(until)
         if self._model is not None:
             self._read_model(self._model, until)
@@ -129,10 +128,6 @@ class MergeLog:
         self._model = self._close(self._model)
         self._read, self.history, self.newest, self._known_to = None, None, None, None
         self._gone.clear()
-
-    @property
-    def _knows_all(self) -> bool:
-        return self.history is not None and self._known_to == self.newest
 
     def _read_manifest(self, until: float) -> None:
         if self.newest is None:

@@ -7,27 +7,23 @@ owner of partition 0 makes (`leader.py`). Nothing here commits: it tells the loo
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
 
 import structlog
 
 from stream_apple.core.learner.merging.merge import MergeCounts
-from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
-from stream_apple.stream.merging.followers import Adopted, Follower
+from stream_apple.stream.merging.followers import Adopted, Follower, LocalPartitions
 from stream_apple.stream.merging.leader import Leader, Message, pause_s
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
 from stream_apple.stream.merging.merging_context import MergingContext
-from stream_apple.stream.merging.open_rounds import Standing
 from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
-from stream_apple.stream.positions.lineage import SnapshotPointer
-from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
-from stream_apple.stream.snapshots.codec import Snapshot
-from stream_apple.stream.snapshots.merge_messages import RosterEntry, round_of
+from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
+from stream_apple.stream.snapshots.merge_messages import round_of
+from stream_apple.stream.snapshots.writer import SnapshotWriter
 
 POLL_S = 0.1
 """The longest time between two looks at the note of partition 0, while partitions wait."""
@@ -93,51 +89,42 @@ class Merging:
         """Forget all partitions: they are no longer owned, or their models no longer to be trusted."""
 
 
-SaveReference: TypeAlias = Callable[[Partition, Snapshot], bool]
-"""Begins to send a partition's snapshot, unless another one of it is being sent; returns whether it has begun."""
-
-MergingFactory: TypeAlias = Callable[[Callable[[], None], LearningScheduler, SaveReference], Merging]
-"""(begin, learning, save) -> a `Merging`; `begin` opens a transaction unless one is open."""
-
-
 class MergedPartitions(Merging):
     """The partitions of one worker at the ends of rounds, and the leader, if it is in this worker.
 
     begin     opens a transaction unless one is open
     learning  has threads work on models
-    save      begins to send snapshots that refer to a merged model
-
-    commits   the newest commit of each partition since it was assigned
+    writer    sends snapshots that refer to a merged model
     """
 
     def __init__(
-        self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler, save: SaveReference
+        self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler, writer: SnapshotWriter
     ) -> None:
         if context.provenance.merging is None:
             raise ValueError("expected the provenance of models that are merged")
         self._context = context
         self._begin = begin
         self._learning = learning
-        self._save = save
+        self._writer = writer
         self._settings = context.provenance.merging
         # A partition that has waited for half of what is allowed must write its contribution, so that it can be merged
         # by another leader, if partition 0 moves, before it goes on alone.
         self._defer_s = min(DEFER_S, self._settings.max_hold_s / 2)
         self._log = MergeLog(context)
-        self._followers: dict[int, Follower] = {}
+        self._local = LocalPartitions()
+        self._followers = self._local.followers
         self._leader: Leader | None = None
         self._written: MergedPointer | None = None
         self._lent: MergedModel | None = None
         self._offsets: list[int] | None = None  # of the messages of a merged model that have been written
         self._poll_at = 0.0
-        self.commits: dict[int, Committed] = {}
         self._released: set[int] = set()  # to be resumed in the next iteration: a rebalance may be going on now
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
         """Merge exactly these partitions from now on."""
         self.drop()
         now = self._context.now()
-        self._followers = {partition.number: Follower(partition, now) for partition in partitions}
+        self._followers.update({partition.number: Follower(partition, now) for partition in partitions})
         for number, follower in self._followers.items():
             self._context.recorder.noted(number, follower.note.boundary)
         self._welcome(now)
@@ -148,9 +135,9 @@ class MergedPartitions(Merging):
             self._leader.close()
         self._leader, self._written, self._lent, self._offsets = None, None, None, None
         self._context.recorder.dropped(self._followers)
-        self._followers = {}
+        self._followers.clear()
+        self._local.commits.clear()
         self._released = set()
-        self.commits = {}
         self._log.drop()
 
     @property
@@ -196,28 +183,8 @@ class MergedPartitions(Merging):
         """Whether the partition need not write its contribution yet, as the leader is in this worker."""
         return 0 in self._followers and follower.defers(now, self._defer_s)
 
-    @property
-    def lent(self) -> Mapping[int, Standing]:
-        """Return where partitions stand whose contributions are in this worker's memory, and not committed yet."""
-        return {
-            number: Standing(
-                offset=each.boundary.at,
-                boundary=BoundaryNote(*each.boundary, BoundaryState.CONTRIBUTED),
-                snapshot=SnapshotPointer(each.boundary.at, -1, -1, each.digest),
-            )
-            for number, each in self._followers.items()
-            if each.lends
-        }
-
     def _in_turn(self) -> list[Follower]:
         return sorted(self._followers.values(), key=lambda follower: follower.since)
-
-    def model(self, entry: RosterEntry) -> Mergeable | None:
-        """Return the partition's model, if it is in this worker and still at this contribution; else None."""
-        follower = self._followers.get(entry.partition)
-        if follower is None or not follower.stands_at(entry):
-            return None
-        return mergeable_of(follower.partition.model.learner)
 
     def iterate(self) -> bool:
         """Do a little of the work of merging; return whether a commit is due at once.
@@ -398,7 +365,7 @@ class MergedPartitions(Merging):
         # The notes are made again here: nothing that they depend on has changed since `progress`.
         for partition, committed in progress.items():
             follower = self._followers[partition.number]
-            self.commits[partition.number] = committed
+            self._local.commits[partition.number] = committed
             boundary = follower.has_committed(self._note(follower))
             if boundary is not None and boundary.state is BoundaryState.CONTRIBUTED:
                 pointer = partition.snapshot
@@ -410,7 +377,7 @@ class MergedPartitions(Merging):
                     digest=None if pointer is None else pointer.digest,
                 )
         if self._written is not None and self._leader is not None:
-            self._log.hand_over(self._leader.committed(self._written))
+            self._leader.committed(self._written)
             self._written, self._lent, self._offsets = None, None, None
         if any(self._followers[partition.number].waiting or partition.number == 0 for partition in progress):
             self._poll_at = self._context.now()  # what has just been committed need not wait for the next poll
@@ -449,8 +416,10 @@ class MergedPartitions(Merging):
             follower.record = record = record._replace(merged=self._written)
         if follower.reference is not None:
             assert record.merged is not None
-            if not self._save(follower.partition, follower.reference.to_snapshot(record.merged)):
+            if self._writer.is_writing(follower.partition):
                 return
+            self._begin()
+            self._writer.begin_encoded(follower.partition, follower.reference.to_snapshot(record.merged))
             follower.reference = None
         self._record(follower)
 
@@ -470,4 +439,4 @@ class MergedPartitions(Merging):
     def _new_leader(self, first: Follower) -> Leader:
         merge = first.partition.plan.merge
         newest = None if merge is None else merge.merged
-        return Leader(self._context, self._learning.run_aside, newest, self)
+        return Leader(self._context, self._log, self._learning.run_aside, newest, self._local)

@@ -12,7 +12,6 @@ from simulation.memory_broker import Member, MemoryBroker
 from simulation.small import small
 from stream.merging.merged_models import OPTIONS
 from support.clock import Clock
-from support.no_local_partitions import NothingLocal
 from support.operations import operations
 from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 
@@ -20,6 +19,7 @@ from stream_apple.core.learner.merging.merge import merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.leader import Leader, pause_s
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
 from stream_apple.stream.merging.merging_context import MergeSummary, MergingContext
@@ -49,10 +49,11 @@ class PeekingBroker(MemoryBroker):
         return {number: self.notes.get(number) for number in partitions}
 
 
-class ThereAtFirst(NothingLocal):
+class ThereAtFirst(LocalPartitions):
     """A model of the leader's own worker, at its contribution until it is set to None."""
 
     def __init__(self, contributed: PartitionModel) -> None:
+        super().__init__()
         self.contributed: PartitionModel | None = contributed
 
     def model(self, entry: RosterEntry) -> Mergeable | None:
@@ -83,9 +84,10 @@ class World:
         self.summaries: list[MergeSummary] = []
         self.leader = self.leads(None)
 
-    def leads(self, newest: MergedPointer | None, local: NothingLocal | None = None) -> Leader:
+    def leads(self, newest: MergedPointer | None, local: LocalPartitions | None = None) -> Leader:
         """A new leader, which knows where the newest merged model is."""
-        return Leader(self.context, lambda call, then: self.tasks.append((call, then)), newest, local or NothingLocal())
+        log, local = MergeLog(self.context), local or LocalPartitions()
+        return Leader(self.context, log, lambda call, then: self.tasks.append((call, then)), newest, local)
 
     @property
     def context(self) -> MergingContext:

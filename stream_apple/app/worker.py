@@ -133,13 +133,13 @@ def assemble(
         threads_of(config),
     )
     pool = ThreadPool(settings.threads)
-    merging: MergingContext | None = None
+    options = config.learner.options(config.limits.max_features_per_example)
+    # A worker that merges nothing says nothing of it.
+    recorder = MergeMetrics(metrics.registry if config.merging else None)
     if config.merging:
-        options = config.learner.options(config.limits.max_features_per_example)
-        recorder = MergeMetrics(metrics.registry)
         metrics.watch_merging(recorder.facts)
-        merging = MergingContext(broker, provenance, options, new_model, recorder, threads=settings.threads)
-    return Loop(broker, owned, settings, Watchers(metrics, health, observer), pool, merging=merging), owned
+    merging = MergingContext(broker, provenance, options, new_model, recorder, threads=settings.threads)
+    return Loop(broker, owned, settings, Watchers(metrics, health, observer), pool, merging), owned
 
 
 def threads_of(config: Config) -> int:

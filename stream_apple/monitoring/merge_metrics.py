@@ -71,9 +71,12 @@ class _Stand(NamedTuple):
 
 
 class MergeMetrics:
-    """Keeps these metrics, as the `BoundaryRecorder` of a worker; `now` returns monotonic seconds."""
+    """Keeps these metrics, as the `BoundaryRecorder` of a worker; `now` returns monotonic seconds.
 
-    def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> None:
+    registry  None: they are not shown
+    """
+
+    def __init__(self, registry: CollectorRegistry | None, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._all = register(MERGE_METRICS, registry)
         self._outcomes = Tally(self._all["merges_total"], OUTCOMES)

@@ -206,7 +206,7 @@ def test_a_real_loop_tells_all_of_it() -> None:
         Clock(0.0, 0.01),
     )
     watchers = Watchers(process.metrics, process.health, NullObserver())
-    process.loop = Loop(process.broker, process.owned, SETUP.loop, watchers, OwnThread(), Clock(0.0, 0.01), context)
+    process.loop = Loop(process.broker, process.owned, SETUP.loop, watchers, OwnThread(), context, Clock(0.0, 0.01))
     step = process.loop.iterate
 
     def iterate() -> None:

@@ -90,14 +90,10 @@ class Process(MemberProcess):
         clock = clock or Clock(0.0, tick)
         self.owned = OwnedPartitions(self.broker, setup.provenance, self._make, self.metrics, setup.exceptions, clock)
         threads = OwnThread() if threads is None else threads
-        merging: MergingContext | None = None
-        if setup.merging is not None:
-            recorder: Any = Unmeasured()
-            merging = MergingContext(
-                self.broker, setup.provenance, setup.settings.options, self.bystander, recorder, clock
-            )
+        recorder: Any = Unmeasured()
+        merging = MergingContext(self.broker, setup.provenance, setup.settings.options, self.bystander, recorder, clock)
         watchers = Watchers(self.metrics, self.health, NullObserver())
-        self.loop = Loop(self.broker, self.owned, setup.loop, watchers, threads, clock, merging)
+        self.loop = Loop(self.broker, self.owned, setup.loop, watchers, threads, merging, clock)
         enter = self.owned.enter
 
         def entered(partition: Partition, state: State) -> None:

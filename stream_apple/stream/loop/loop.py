@@ -33,7 +33,7 @@ from stream_apple.stream.loop.life_cycle import MemberLoop
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.loop.watchers import Watchers
-from stream_apple.stream.merging.merging import MergedPartitions, Merging
+from stream_apple.stream.merging.merging import MergedPartitions
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.dead_letters import dead_letter
 from stream_apple.stream.model.model_image import ModelImage
@@ -78,8 +78,8 @@ class Loop(MemberLoop):
         settings: LoopSettings,
         watchers: Watchers,
         threads: Threads,
+        merging: MergingContext,
         now: Callable[[], float] = time.monotonic,
-        merging: MergingContext | None = None,
     ) -> None:
         super().__init__(watchers.health, now)
         self._settings = settings
@@ -95,9 +95,7 @@ class Loop(MemberLoop):
         alike = (topics.predictions, topics.models)
         inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
         self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
-        self._merging = Merging()
-        if merging is not None:
-            self._merging = MergedPartitions(merging, self._transaction.begin, self._learning, self._writer)
+        self._merging = MergedPartitions(merging, self._transaction.begin, self._learning, self._writer)
         self._waited_for = False
 
     def start(self) -> None:

@@ -7,7 +7,7 @@ offset is enough to begin again where it waited, or before the end of the round.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from stream_apple.core.learner.merging.merge import MergeCounts
+from stream_apple.core.learner.merging.merge import MergeCounts, Parents
 from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import GapError
 from stream_apple.stream.log.ports import Committed
@@ -18,7 +18,7 @@ from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.rounds import Boundary, Rounds
 from stream_apple.stream.partitions.partition import INCOMPLETE, Partition, State
 from stream_apple.stream.positions.lineage import SnapshotPointer
-from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote, MergeSettings
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote
 from stream_apple.stream.snapshots.codec import Reference, refer
 from stream_apple.stream.snapshots.merge_messages import RosterEntry
 
@@ -145,14 +145,12 @@ class Follower:
             return True
         return False
 
-    def take(self, merged: MergedModel, settings: MergeSettings) -> Adopted:
+    def take(self, merged: MergedModel, parents: Parents) -> Adopted:
         """Make the merged model its own; call it on a thread, while nothing else uses the partition's model."""
         manifest, model = merged.manifest, self.partition.model
         boundary = self.boundary
         included = manifest.includes(self.partition.number, boundary.at)
-        counts = model.adopt(
-            merged.model, included=included, roster_size=len(manifest.roster), parents=settings.parents
-        )
+        counts = model.adopt(merged.model, included=included, roster_size=len(manifest.roster), parents=parents)
         digest = model.digest()
         record = AdoptionRecord(
             self.partition.number,

@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 
-from stream_apple.core.learner.merging.merge import MergeCounts
+from stream_apple.core.learner.merging.merge import MergeCounts, Parents
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
@@ -35,62 +35,10 @@ DEFER_S = 2.0
 _log = structlog.get_logger()
 
 
-class Merging:
-    """What a loop has done at the ends of rounds, and calls as partitions are assigned, stop and leave.
-
-    This class merges nothing: each partition keeps a model of its own. `MergedPartitions` merges.
-    """
-
-    @property
-    def busy(self) -> bool:
-        """Whether partitions wait for work that is done here, and not for records or for other workers."""
-        return False
-
-    @property
-    def due_in_s(self) -> float:
-        """Return for how many seconds there is nothing to do here, if it is not busy and nothing comes."""
-        return math.inf
-
-    @property
-    def unsaved(self) -> Collection[Partition]:
-        """Return the partitions that need a snapshot to be merged or to go on; the longest wait comes first."""
-        return ()
-
-    @property
-    def unwritten(self) -> bool:
-        """Whether the open transaction lacks what partitions have gone on with in it, so that no commit may be made."""
-        return False
-
-    def write(self) -> None:
-        """Send the part of what is `unwritten` that threads and the broker have made possible so far."""
-
-    def iterate(self) -> bool:
-        """Do a little of the work of merging; return whether a commit is due at once."""
-        return False
-
-    def stopped(self, partition: Partition, boundary: Boundary) -> None:
-        """Take note that the partition's model has come to the end of a round."""
-        raise AssertionError(f"partition {partition.number} stopped at {boundary}, though nothing is merged")
-
-    def saving(self, partition: Partition, image: ModelImage) -> None:
-        """Take note that this snapshot of the partition's model has been begun, in the open transaction."""
-
-    def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
-        """Return what the next transaction must commit, when all snapshots in it are complete."""
-        return {partition: new for partition in owned if (new := partition.progress()) is not None}
-
-    def committed(self, progress: Mapping[Partition, Committed]) -> None:
-        """Take note that a transaction is committed, with these offsets and their notes."""
-
-    def assigned(self, partitions: Iterable[Partition]) -> None:
-        """Merge exactly these partitions from now on."""
-
-    def drop(self) -> None:
-        """Forget all partitions: they are no longer owned, or their models no longer to be trusted."""
-
-
-class MergedPartitions(Merging):
+class MergedPartitions:
     """The partitions of one worker at the ends of rounds, and the leader, if it is in this worker.
+
+    There are none, and nothing is ever done, where each partition keeps a model of its own.
 
     begin     opens a transaction unless one is open
     learning  has threads work on models
@@ -100,16 +48,16 @@ class MergedPartitions(Merging):
     def __init__(
         self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler, writer: SnapshotWriter
     ) -> None:
-        if context.provenance.merging is None:
-            raise ValueError("expected the provenance of models that are merged")
         self._context = context
         self._begin = begin
         self._learning = learning
         self._writer = writer
-        self._settings = context.provenance.merging
+        settings = context.provenance.merging
+        self._max_hold_s = math.inf if settings is None else settings.max_hold_s
+        self._parents: Parents = "votes" if settings is None else settings.parents
         # A partition that has waited for half of what is allowed must write its contribution, so that it can be merged
         # by another leader, if partition 0 moves, before it goes on alone.
-        self._defer_s = min(DEFER_S, self._settings.max_hold_s / 2)
+        self._defer_s = min(DEFER_S, self._max_hold_s / 2)
         self._log = MergeLog(context)
         self._local = LocalPartitions()
         self._followers = self._local.followers
@@ -124,7 +72,8 @@ class MergedPartitions(Merging):
         """Merge exactly these partitions from now on."""
         self.drop()
         now = self._context.now()
-        self._followers.update({partition.number: Follower(partition, now) for partition in partitions})
+        if self._context.provenance.merging is not None:
+            self._followers.update({partition.number: Follower(partition, now) for partition in partitions})
         for number, follower in self._followers.items():
             self._context.recorder.noted(number, follower.note.boundary)
         self._welcome(now)
@@ -191,6 +140,8 @@ class MergedPartitions(Merging):
 
         SnapshotError if an earlier merge can't be read; GapError if records behind a boundary were answered already.
         """
+        if not self._followers:
+            return False
         now = self._context.now()
         self._welcome(now)
         self._move_gates()
@@ -242,7 +193,7 @@ class MergedPartitions(Merging):
         self._answer(waiting)
         for follower in waiting:
             borrowed = self._leader is not None and self._leader.borrows(follower.partition.number)
-            if follower.waiting and not borrowed and now - follower.since > self._settings.max_hold_s:
+            if follower.waiting and not borrowed and now - follower.since > self._max_hold_s:
                 self._skip(follower, "no merged model has come in time")
 
     def _answer(self, waiting: Sequence[Follower]) -> None:
@@ -284,7 +235,7 @@ class MergedPartitions(Merging):
                 self._released.add(follower.partition.number)
             self._log_adoption(follower, merged, adopted.counts)
 
-        self._learning.ask(follower.partition, partial(follower.take, merged, self._settings), taken)
+        self._learning.ask(follower.partition, partial(follower.take, merged, self._parents), taken)
 
     def _log_adoption(self, follower: Follower, merged: MergedModel, counts: MergeCounts | None) -> None:
         record = follower.record
@@ -345,6 +296,8 @@ class MergedPartitions(Merging):
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
         """Return what the next transaction must commit, when all snapshots in it are complete."""
+        if not self._followers:
+            return {partition: new for partition in owned if (new := partition.progress()) is not None}
         found = {}
         for partition in owned:
             follower = self._followers[partition.number]
@@ -362,6 +315,8 @@ class MergedPartitions(Merging):
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
         """Take note that a transaction is committed, with these offsets and their notes."""
+        if not self._followers:
+            return
         # The notes are made again here: nothing that they depend on has changed since `progress`.
         for partition, committed in progress.items():
             follower = self._followers[partition.number]

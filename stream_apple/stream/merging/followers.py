@@ -14,12 +14,11 @@ from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.merging.merge_log import MergedModel
 from stream_apple.stream.merging.open_rounds import Standing
-from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.rounds import Boundary, Rounds
 from stream_apple.stream.partitions.partition import INCOMPLETE, Partition, State
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote
-from stream_apple.stream.snapshots.codec import Reference, refer
+from stream_apple.stream.snapshots.codec import Reference, Snapshot, SnapshotEncoder, refer
 from stream_apple.stream.snapshots.merge_messages import RosterEntry
 
 _AFTER_COMMIT = {State.CONTRIBUTING: State.WAITING, State.PASSING: State.LIVE}
@@ -126,12 +125,12 @@ class Follower:
         self.since = now
         self.digest = self.partition.model.digest_at_boundary()
 
-    def begin_to_save(self, image: ModelImage) -> bool:
+    def begin_to_save(self, snapshot: Snapshot | SnapshotEncoder) -> bool:
         """Note that this snapshot of its model has been begun; return whether the partition passes its boundary now."""
-        if image.passed and self._next is not None and self._next.state is not BoundaryState.CONTRIBUTED:
+        if snapshot.passed and self._next is not None and self._next.state is not BoundaryState.CONTRIBUTED:
             # Records behind its boundary were left out. Who restores this snapshot sees only by the note's offset that
             # it has passed the boundary.
-            self._next = self._next._replace(at=image.at)
+            self._next = self._next._replace(at=snapshot.at)
         # The snapshot is a whole one, and newer than what a reference would save.
         self.reference = None
         if self.partition.state is State.STOPPED:

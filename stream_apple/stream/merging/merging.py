@@ -18,10 +18,10 @@ from stream_apple.stream.merging.followers import Adopted, Follower, LocalPartit
 from stream_apple.stream.merging.leader import Leader, Message, pause_s
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
 from stream_apple.stream.merging.merging_context import MergingContext
-from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
+from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder
 from stream_apple.stream.snapshots.merge_messages import round_of
 from stream_apple.stream.snapshots.writer import SnapshotWriter
 
@@ -287,10 +287,10 @@ class MergedPartitions:
             self._leader.look_soon()
         self._hold(follower, len(self._followers))
 
-    def saving(self, partition: Partition, image: ModelImage) -> None:
+    def saving(self, partition: Partition, snapshot: Snapshot | SnapshotEncoder) -> None:
         """Take note that this snapshot of the partition's model has been begun, in the open transaction; record it."""
         follower = self._followers.get(partition.number)
-        if follower is not None and follower.begin_to_save(image):
+        if follower is not None and follower.begin_to_save(snapshot):
             self._record(follower)
             self._released.add(partition.number)
 
@@ -374,7 +374,7 @@ class MergedPartitions:
             if self._writer.is_writing(follower.partition):
                 return
             self._begin()
-            self._writer.begin_encoded(follower.partition, follower.reference.to_snapshot(record.merged))
+            self._writer.begin(follower.partition, follower.reference.to_snapshot(record.merged))
             follower.reference = None
         self._record(follower)
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -77,7 +77,7 @@ class Leader:
         self,
         context: MergingContext,
         log: MergeLog,
-        run: Callable[[Callable[[], object], Callable[[object], None]], None],
+        run: Callable[[Callable[[], Any], Callable[[Any], None]], None],
         newest: MergedPointer | None,
         local: LocalPartitions,
     ) -> None:
@@ -92,7 +92,7 @@ class Leader:
         self._standings = CommittedStandings(context, local)
         self._log = log
         self._rounds = OpenRounds(self._settings.patience_s)
-        self._work: Gathering | _PlannedMerge | _MadeMerge | None = None
+        self._work: Gathering | ClosedRound | _MadeMerge | None = None  # a closed round: a thread merges it
         self._encoding: _MadeMerge | None = None
 
     @property
@@ -123,9 +123,7 @@ class Leader:
 
     def borrows(self, partition: int) -> bool:
         """Whether a thread reads this partition's model, so that the partition must not go on yet."""
-        return isinstance(self._work, _PlannedMerge) and any(
-            each.partition == partition for each in self._work.closed.roster
-        )
+        return isinstance(self._work, ClosedRound) and any(each.partition == partition for each in self._work.roster)
 
     def look_soon(self) -> None:
         """Look at the notes of all partitions in the next step, as one of them has just changed."""
@@ -198,19 +196,17 @@ class Leader:
             return
         assert self._log.history is not None
         gathering.close()
-        self._work = merging = _PlannedMerge(
-            gathering.closed, models, self._settings.parents, self._log.history, self._context.threads
-        )
+        self._work = closed = gathering.closed
 
-        def done(result: object) -> None:
-            if self._work is merging:
-                assert isinstance(result, tuple)
-                model, manifest = result
-                self._work = _MadeMerge(model, manifest, gathering.began, gathering.bytes)
-                if any(entry.written for entry in manifest.roster):
+        def done(merged: tuple[Mergeable, MergeManifest]) -> None:
+            if self._work is closed:
+                self._work = made = _MadeMerge(*merged, gathering.began, gathering.bytes)
+                if any(entry.written for entry in made.manifest.roster):
                     self.encode()  # other workers wait for the commit
 
-        self._run(merging.make, done)
+        self._run(
+            partial(_merged, closed, models, self._settings.parents, self._log.history, self._context.threads), done
+        )
 
     def encode(self) -> None:
         """Have a thread encode the messages of a merge that is made; call it when nothing waits for the threads."""
@@ -219,28 +215,19 @@ class Leader:
             return
         self._encoding = made
 
-        def done(messages: object) -> None:
+        def done(messages: list[Message]) -> None:
             if self._work is made:
-                assert isinstance(messages, list)
                 self._work = made._replace(messages=messages)
 
         self._run(partial(made.encode, self._context.provenance.group), done)
 
 
-class _PlannedMerge(NamedTuple):
-    """Holds what a thread needs to make a merge."""
-
-    closed: ClosedRound
-    models: Sequence[ReadableModel]
-    parents: Parents
-    history: MergeHistory
-    threads: int
-
-    def make(self) -> tuple[Mergeable, MergeManifest]:
-        """Merge the models; return the merged one, and what is recorded of the merge."""
-        # The partitions that wait for the merge learn nothing meanwhile, so it may use all threads.
-        with ThreadPoolExecutor(self.threads, "merging") as pool:
-            model, counts = merge(self.models, parents=self.parents, run=pool.map, parts=self.threads)
-        number, partitions, roster, excluded = self.closed
-        manifest = MergeManifest(number, partitions, roster, excluded, model.digest(), counts._asdict(), self.history)
-        return model, manifest
+def _merged(
+    closed: ClosedRound, models: Sequence[ReadableModel], parents: Parents, history: MergeHistory, threads: int
+) -> tuple[Mergeable, MergeManifest]:
+    """Merge the models of a closed round; return the merged one, and what is recorded of the merge."""
+    # The partitions that wait for the merge learn nothing meanwhile, so it may use all threads.
+    with ThreadPoolExecutor(threads, "merging") as pool:
+        model, counts = merge(models, parents=parents, run=pool.map, parts=threads)
+    number, partitions, roster, excluded = closed
+    return model, MergeManifest(number, partitions, roster, excluded, model.digest(), counts._asdict(), history)

@@ -206,7 +206,7 @@ class MergedPartitions:
             mine = [follower for follower in waiting if follower.rounds.held and follower.boundary.round == number]
             for follower in mine:
                 if isinstance(answer, MergedModel):
-                    self._take_if_written(follower, answer)
+                    self._take(follower, answer)
                 elif answer is NoMerge.GONE:
                     self._skip(follower, "the merged model is gone from the log")
             if answer not in (NoMerge.ABSENT, NoMerge.GONE):
@@ -219,12 +219,10 @@ class MergedPartitions:
         merge = None if committed is None else self._context.provenance.read_metadata(0, committed).merge
         return None if merge is None else merge.merged
 
-    def _take_if_written(self, follower: Follower, merged: MergedModel) -> None:
-        """Have the merged model adopted; before it has been written, only by a partition whose table it will be."""
-        if merged.pointer is not None or merged.manifest.includes(follower.partition.number, follower.boundary.at):
-            self._take(follower, merged)
-
     def _take(self, follower: Follower, merged: MergedModel) -> None:
+        """Have the merged model adopted; before it has been written, only by a partition whose table it will be."""
+        if merged.pointer is None and not merged.manifest.includes(follower.partition.number, follower.boundary.at):
+            return
         follower.partition.enter(State.ADOPTING)
 
         def taken(adopted: Adopted) -> None:
@@ -345,7 +343,9 @@ class MergedPartitions:
         if first is None or first.partition.state not in ANSWERING:
             return
         if self._leader is None:
-            self._leader = self._new_leader(first)
+            merge = first.partition.plan.merge
+            newest = None if merge is None else merge.merged
+            self._leader = Leader(self._context, self._log, self._learning.run_aside, newest, self._local)
         self._leader.step()
         made = self._leader.made
         if made is not None and self._lent is None:
@@ -390,8 +390,3 @@ class MergedPartitions:
         if len(self._offsets) < len(messages):
             return None
         return MergedPointer(round_of(messages[0][0]), min(self._offsets), max(self._offsets))
-
-    def _new_leader(self, first: Follower) -> Leader:
-        merge = first.partition.plan.merge
-        newest = None if merge is None else merge.merged
-        return Leader(self._context, self._log, self._learning.run_aside, newest, self._local)

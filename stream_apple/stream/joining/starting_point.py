@@ -38,9 +38,11 @@ class StartingPoint(NamedTuple):
         """Log the warnings about partition `number`."""
         if self.changed:
             _log.warning("join_changed", partition=number, offset=self.position.impressions)
-        for event, lacks in (("gap_accepted", self.gap), ("outcomes_gone", self.outcomes_gone)):
-            if lacks is not None:
-                _log.warning(event, partition=number, start=lacks[0], stop=lacks[1])
+        if self.gap is not None:
+            _log.warning("gap_accepted", partition=number, start=self.gap[0], stop=self.gap[1])
+        if self.outcomes_gone is not None:
+            start, stop = self.outcomes_gone
+            _log.warning("outcomes_gone", partition=number, start=start, stop=stop)
 
 
 def starting_point(

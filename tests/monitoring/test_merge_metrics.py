@@ -50,7 +50,7 @@ class World:
 
     def merges(self, roster: tuple[int, ...], excluded: dict[int, str]) -> None:
         """The leader here has merged."""
-        self.metrics.merged(summary_of(5, roster, excluded))
+        self.metrics.merged(*summary_of(5, roster, excluded))
 
 
 def test_names_follow_the_rules() -> None:

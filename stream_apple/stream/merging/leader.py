@@ -21,7 +21,7 @@ from stream_apple.stream.merging.committed_standings import CommittedStandings
 from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog
-from stream_apple.stream.merging.merging_context import MergeSummary, MergingContext
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory
@@ -138,7 +138,7 @@ class Leader:
         self._log.hand_over(MergedModel(pointer, made.manifest, made.model))
         manifest, seconds = made.manifest, self._now() - made.began
         written = sum(len(value) for _, value in made.messages)
-        self._context.recorder.merged(MergeSummary(manifest, seconds, made.read_bytes, written))
+        self._context.recorder.merged(manifest, seconds, made.read_bytes, written)
         _log.info(
             "round_merged",
             round=manifest.round,

@@ -22,7 +22,7 @@ from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.leader import Leader, pause_s
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
-from stream_apple.stream.merging.merging_context import MergeSummary, MergingContext
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.positions.merge_note import (
@@ -33,7 +33,7 @@ from stream_apple.stream.positions.merge_note import (
     MergeSettings,
 )
 from stream_apple.stream.snapshots.codec import encode_snapshot, refer
-from stream_apple.stream.snapshots.merge_messages import RosterEntry
+from stream_apple.stream.snapshots.merge_messages import MergeManifest, RosterEntry
 
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models", "merges")
 MEMBER = Member("group", "worker-0", "group.worker-0")
@@ -81,7 +81,7 @@ class World:
         self.broker.notes = self.notes
         self.clock = Clock(0.0)
         self.tasks: list[tuple[Callable[[], object], Callable[[object], None]]] = []
-        self.summaries: list[MergeSummary] = []
+        self.merges: list[tuple[MergeManifest, int, int]] = []
         self.leader = self.leads(None)
 
     def leads(self, newest: MergedPointer | None, local: LocalPartitions | None = None) -> Leader:
@@ -95,9 +95,9 @@ class World:
         recorder: Any = self
         return MergingContext(self.broker, self.provenance, OPTIONS, self.model, recorder, self.clock)
 
-    def merged(self, summary: MergeSummary) -> None:
+    def merged(self, merge: MergeManifest, _seconds: float, read_bytes: int, written_bytes: int) -> None:
         """Count."""
-        self.summaries.append(summary)
+        self.merges.append((merge, read_bytes, written_bytes))
 
     def model(self, partition: int, lineage: Lineage) -> PartitionModel:
         """One that has learned nothing."""
@@ -189,11 +189,10 @@ class TestMerging:
                 (number, models[number].next_offset, models[number].digest()) for number in range(3)
             ]
             assert manifest.counts == expected.counts._asdict()
-            (summary,) = world.summaries
-            made = summary.manifest
+            ((made, read_bytes, written_bytes),) = world.merges
             assert (made.round, made.members, made.left_out) == (3, (0, 1, 2), {})
-            assert summary.read_bytes > 0
-            assert summary.written_bytes > 0
+            assert read_bytes > 0
+            assert written_bytes > 0
             world.works(leader)
             assert leader.ready is None
 

@@ -93,6 +93,8 @@ class OwnedPartitions:
 
     def go_on_where_schemas_came(self) -> None:
         """Resume the partitions that waited for a schema which has come."""
+        if self._schemas is None:
+            return
         for partition in self:
             # If the model is held at the end of a round, the partition is resumed when that is over.
             if partition.gate.opens() and partition.model.held is None:

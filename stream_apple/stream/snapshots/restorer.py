@@ -118,7 +118,8 @@ class _Restore:
         assert pointer is not None
         log = broker.reader(provenance.topics.models, partition.number, pointer.first)
         self.pointer = pointer
-        self.snapshot = MessageReading(log, snapshot_messages(provenance, partition.model, pointer), now)
+        messages = snapshot_messages(provenance, partition.model, pointer)
+        self.snapshot = MessageReading(log, messages, now, advice=f" Or {NO_SNAPSHOT}")
         self._now = now
         self._broker = broker
         self._provenance = provenance
@@ -158,10 +159,12 @@ class _Restore:
         messages = self._merged.messages
         try:
             done = self._merged.read_on(until)
-        except (GapError, SnapshotError) as error:
+        except GapError as error:
             raise SnapshotError(
                 f"{messages.place}: expected it, whose table the model has, found: {error}: {NO_MERGED_MODEL}"
             ) from error
+        except SnapshotError as error:
+            raise SnapshotError(f"{error}: {NO_MERGED_MODEL}") from error
         if done:
             with self.snapshot.messages.placed():
                 self.snapshot.messages.decoder.complete(messages.decoder.model)

@@ -11,7 +11,7 @@ from stream_apple.errors import SnapshotError
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Reader, Record
 from stream_apple.stream.model.partition_model import PartitionModel
-from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, NO_SNAPSHOT, Provenance, SnapshotPointer
+from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder
 from stream_apple.stream.snapshots.compressed_table import CompressedTable
@@ -46,15 +46,13 @@ class StoredMessages(Generic[_Decoder]):
     place        says what is read, and where
     first, last  its first and last message
     prefix       what the keys of its messages begin with
-    advice       what to do if the log does not have them
 
     written_at_ms  time of day when its last message was written, 0 before that has come
     """
 
-    def __init__(self, decoder: _Decoder, place: str, first: int, last: int, prefix: bytes, advice: str) -> None:
+    def __init__(self, decoder: _Decoder, place: str, first: int, last: int, prefix: bytes) -> None:
         self.decoder = decoder
         self.place = place
-        self.advice = advice
         self.written_at_ms = 0
         self.last = last
         self._first = first
@@ -103,6 +101,7 @@ class MessageReading(Generic[_Decoder]):
 
     log        from the first message on
     silence_s  the longest time without a message
+    advice     what else to do where the log ends before them
 
     began  when it began, in seconds of the clock
     bytes  read so far
@@ -114,6 +113,7 @@ class MessageReading(Generic[_Decoder]):
         messages: StoredMessages[_Decoder],
         now: Callable[[], float],
         silence_s: float = PATIENCE_S,
+        advice: str = "",
     ) -> None:
         self.messages = messages
         self.log = log
@@ -121,6 +121,7 @@ class MessageReading(Generic[_Decoder]):
         self.began = self._heard = now()
         self._now = now
         self._silence_s = silence_s
+        self._advice = advice
 
     def read_on(self, until: float) -> bool:
         """Read what there is, until that time at most; return whether all has come.
@@ -148,9 +149,7 @@ class MessageReading(Generic[_Decoder]):
     def _give_up_in_time(self) -> None:
         silent_s, end, messages = self._now() - self._heard, self.log.log_end, self.messages
         if silent_s > GONE_S and 0 <= end <= messages.last:
-            raise messages.incomplete(
-                f"found the end of the log at {end}: was the topic made anew? Or {messages.advice}"
-            )
+            raise messages.incomplete(f"found the end of the log at {end}: was the topic made anew?{self._advice}")
         if silent_s > self._silence_s:
             raise messages.incomplete(f"found none within {self._silence_s:g} s")
 
@@ -165,7 +164,7 @@ def snapshot_messages(
         f"({topics.models}-{number}, messages {pointer.first} to {pointer.last})"
     )
     decoder, prefix = SnapshotDecoder(model, pointer, kept), provenance.snapshot_key(number)
-    return StoredMessages(decoder, place, pointer.first, pointer.last, prefix, NO_SNAPSHOT)
+    return StoredMessages(decoder, place, pointer.first, pointer.last, prefix)
 
 
 def merged_place(provenance: Provenance, pointer: MergedPointer) -> str:
@@ -179,4 +178,4 @@ def merged_place(provenance: Provenance, pointer: MergedPointer) -> str:
 def merge_messages(provenance: Provenance, pointer: MergedPointer, decoder: _Decoder) -> StoredMessages[_Decoder]:
     """Return the messages of a merged model, which the decoder takes in."""
     place, prefix = merged_place(provenance, pointer), merge_key(provenance.group, pointer.round)
-    return StoredMessages(decoder, place, pointer.first, pointer.last, prefix, NO_MERGED_MODEL)
+    return StoredMessages(decoder, place, pointer.first, pointer.last, prefix)

@@ -86,7 +86,7 @@ ALLOWED: dict[str, set[str]] = {
     "stream.log": {"config", "errors"},
     "stream.positions": {"core.codec", "stream.log"} | _GROUND,
     "stream.model": _CORE | {"core.learner.options", "stream.log", "stream.positions", "errors"},
-    "stream.partitions": {"stream.log", "stream.model", "stream.positions", "config", "errors"},
+    "stream.partitions": {"core.input", "stream.log", "stream.model", "stream.positions", "config", "errors"},
     "stream.learning": {"stream.log", "stream.model", "stream.partitions", "config"},
     "stream.snapshots": _CORE
     | {"core.learner.options", "stream.log", "stream.model", "stream.partitions", "stream.positions"}

@@ -15,7 +15,7 @@ from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.partitioner import partition_of
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.serving.answering import Answering
-from stream_apple.adapters.serving.application import Application, RequestBounds
+from stream_apple.adapters.serving.application import Application
 from stream_apple.adapters.serving.questions import Questions
 from stream_apple.adapters.serving.uvicorn_server import ServingServer
 from stream_apple.app.model_factories import settings_of
@@ -58,8 +58,7 @@ def serve(config: Config, signals: Signals) -> int:
         metrics.watch(replicas)
         answering = Answering(replicas, reader, model, partition_of)
         questions = Questions(told.max_instances, mapped=settings.mapped)
-        bounds = RequestBounds(told.max_body_bytes)
-        application = Application(config.served_as, answering, questions, bounds, metrics)
+        application = Application(config.served_as, answering, questions, told.max_body_bytes, metrics)
         server = ServingServer(application.routes())
         signals.call(server.stop)
         spare_the_collector()

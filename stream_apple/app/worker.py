@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
-from functools import partial
 
 import structlog
 
@@ -33,7 +32,6 @@ from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.loop.watchers import LoopHealth, Observer, Watchers
-from stream_apple.stream.merging.merging import MergedPartitions, MergingFactory
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.warmup import is_warm, warm_up
@@ -135,14 +133,13 @@ def assemble(
         threads_of(config),
     )
     pool = ThreadPool(settings.threads)
-    merging: MergingFactory | None = None
+    options = config.learner.options(config.limits.max_features_per_example)
+    # A worker that merges nothing says nothing of it.
+    recorder = MergeMetrics(metrics.registry if config.merging else None)
     if config.merging:
-        options = config.learner.options(config.limits.max_features_per_example)
-        recorder = MergeMetrics(metrics.registry)
         metrics.watch_merging(recorder.facts)
-        context = MergingContext(broker, provenance, options, new_model, recorder, threads=settings.threads)
-        merging = partial(MergedPartitions, context)
-    return Loop(broker, owned, settings, Watchers(metrics, health, observer), pool, merging=merging), owned
+    merging = MergingContext(broker, provenance, options, new_model, recorder, threads=settings.threads)
+    return Loop(broker, owned, settings, Watchers(metrics, health, observer), pool, merging), owned
 
 
 def threads_of(config: Config) -> int:

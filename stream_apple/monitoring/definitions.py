@@ -169,8 +169,8 @@ METRICS = (
 )
 
 
-def register(rows: Iterable[Metric], registry: CollectorRegistry) -> dict[str, Any]:
-    """Make the metrics in the registry, and return them by their names in the table."""
+def register(rows: Iterable[Metric], registry: CollectorRegistry | None) -> dict[str, Any]:
+    """Make the metrics, in the registry if there is one, and return them by their names in the table."""
     made: dict[str, Any] = {}
     for row in rows:
         extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}

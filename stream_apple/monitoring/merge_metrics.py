@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from stream_apple.monitoring.definitions import BY_PARTITION, Metric, gauges, register
 from stream_apple.monitoring.merging_view import facts_of
 from stream_apple.monitoring.series import GaugeSeries, Tally
-from stream_apple.stream.merging.merging_context import MergeSummary
 from stream_apple.stream.merging.open_rounds import ExclusionReason
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 from stream_apple.stream.snapshots.merge_messages import MergeManifest
@@ -67,9 +66,12 @@ class _Stand(NamedTuple):
 
 
 class MergeMetrics:
-    """Keeps these metrics, as the `BoundaryRecorder` of a worker; `now` returns monotonic seconds."""
+    """Keeps these metrics, as the `BoundaryRecorder` of a worker; `now` returns monotonic seconds.
 
-    def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> None:
+    registry  None: they are not shown
+    """
+
+    def __init__(self, registry: CollectorRegistry | None, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._all = register(MERGE_METRICS, registry)
         self._outcomes = Tally(self._all["merges_total"], OUTCOMES)
@@ -131,9 +133,8 @@ class MergeMetrics:
         """Note that a partition of this worker has adopted this merge, whichever worker made it."""
         self._newest = facts_of(merge)
 
-    def merged(self, summary: MergeSummary) -> None:
-        """Note that this worker has made a merge, and that it is committed."""
-        merge = summary.manifest
+    def merged(self, merge: MergeManifest, seconds: float, read_bytes: int, written_bytes: int) -> None:
+        """Note that this worker has made a merge, which took `seconds` from the round's closing to the commit."""
         self.saw(merge)
         self._all["merge_roster_partitions"].set(len(merge.roster))
         for reason in merge.left_out.values():
@@ -143,9 +144,9 @@ class MergeMetrics:
             missed = merge.left_out.get(number, ExclusionReason.IDLE) != ExclusionReason.IDLE
             self._missed[number] = self._missed.get(number, 0) + 1 if missed else 0
             self._all["merge_missed_rounds"].labels(str(number)).set(self._missed[number])
-        self._all["merge_seconds"].observe(summary.seconds)
-        self._bytes.add("read", summary.read_bytes)
-        self._bytes.add("written", summary.written_bytes)
+        self._all["merge_seconds"].observe(seconds)
+        self._bytes.add("read", read_bytes)
+        self._bytes.add("written", written_bytes)
         self._all["merge_lost_parents_total"].inc(merge.lost_parents)
 
     def dropped(self, partitions: Iterable[int]) -> None:

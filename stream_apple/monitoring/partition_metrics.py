@@ -122,7 +122,7 @@ class PartitionMetrics:
     def refresh(self, partition: Partition, backlog: int, left: RecoveryLeft, at: float) -> None:
         """Show where the model stands `at` monotonic seconds; show nothing while it is still being restored."""
         self._show({"recovery_records_left": left.records, "recovery_seconds_left": left.seconds})
-        awaited = partition.awaited_schema
+        awaited = partition.gate.awaited
         self._show({"schema_wait_seconds": 0.0 if awaited is None else max(at - awaited.since, 0.0)})
         if partition.model.held is None:  # a model that waits to be merged is not behind
             recovering = partition.state in RECOVERING | INCOMPLETE

@@ -27,7 +27,6 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 import planted
 from report import figure, header
-from support.no_local_partitions import NothingLocal
 from support.worker_config import write_config
 
 from stream_apple.app.model_factories import model_factory, settings_of
@@ -35,7 +34,9 @@ from stream_apple.config import load
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.merging.merge import merge, warm_up_merging
 from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.leader import Leader
+from stream_apple.stream.merging.merge_log import MergeLog
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import ModelFactory, ModelSettings
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, SnapshotPointer, Topics
@@ -183,7 +184,7 @@ def lead(directory: Path, bits: int) -> None:
     broker: Any = StoredTopics(directory)
     recorder: Any = Nobody()
     context = MergingContext(broker, PROVENANCE, settings.options, make, recorder, threads=THREADS)
-    leader = Leader(context, lambda call, then: then(call()), None, NothingLocal())
+    leader = Leader(context, MergeLog(context), lambda call, then: then(call()), None, LocalPartitions())
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # forgets the most that was resident
     began = time.perf_counter()

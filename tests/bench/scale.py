@@ -33,7 +33,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from feeds.streams import START_MS, broker, fill
 from report import figure, header
 from support.local_http import metric
-from support.no_local_partitions import NothingLocal
 from support.records import FakeRecord
 from support.topics import FOREVER, create_worker_topics, read_to_end, unique_topics
 from support.waiting import wait_until
@@ -50,6 +49,7 @@ from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.committed_standings import CommittedStandings
+from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import OpenRounds
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
@@ -424,7 +424,7 @@ def leader() -> None:
         noted: Any = Noted(provenance, partitions)
         nothing: Any = None
         context = MergingContext(noted, provenance, nothing, nothing, nothing)
-        standings = CommittedStandings(context, NothingLocal())
+        standings = CommittedStandings(context, LocalPartitions())
         rounds, seconds = OpenRounds(30.0), []
         for _ in range(12):
             began = time.perf_counter()

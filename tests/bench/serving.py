@@ -34,7 +34,7 @@ from support.ports import free_ports
 
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.serving.answering import Answering
-from stream_apple.adapters.serving.application import Application, RequestBounds
+from stream_apple.adapters.serving.application import Application
 from stream_apple.adapters.serving.questions import Questions
 from stream_apple.adapters.serving.uvicorn_server import ServingServer
 from stream_apple.app.model_factories import model_factory, settings_of
@@ -98,7 +98,7 @@ def serve(kind: str, port: int, learned: float) -> None:
     replicas = Replicas(sources, [0], "log", 10.0, metrics)
     metrics.watch(replicas)
     answering = Answering(replicas, reader, settings_digest(provenance), lambda *_: 0)
-    application = Application("bench", answering, Questions(1_000, mapped=False), RequestBounds(4_000_000), metrics)
+    application = Application("bench", answering, Questions(1_000, mapped=False), 4_000_000, metrics)
     spare_the_collector()
     with replicas:
         logs.start()

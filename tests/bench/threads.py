@@ -22,6 +22,7 @@ import structlog
 from confluent_kafka import Message
 from feeds.recorded_feed import RecordedFeed
 from report import figure, header
+from support.merges import nothing_merged
 from support.null_watchers import NullObserver
 from support.records import TOPIC
 
@@ -80,7 +81,8 @@ def spend(config: Config, batches: list[list[Record]], partitions: int, threads:
     metrics = Metrics()
     owned = OwnedPartitions(feed, provenance, new_model, metrics)
     sizes = LoopSettings(FETCH, CommitSettings(50_000, 0.5), 3600.0, threads)
-    loop = Loop(feed, owned, sizes, Watchers(metrics, Health(), NullObserver()), ThreadPool(threads))
+    watchers, merging = Watchers(metrics, Health(), NullObserver()), nothing_merged(feed, provenance)
+    loop = Loop(feed, owned, sizes, watchers, ThreadPool(threads), merging)
     share = EXAMPLES // partitions
     loop.start()
     loop.iterate()  # models are made

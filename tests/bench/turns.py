@@ -20,6 +20,7 @@ import structlog
 from feeds.full_table import fill
 from feeds.recorded_feed import RecordedFeed
 from report import figure, header
+from support.merges import nothing_merged
 from support.null_watchers import NullObserver
 from support.records import FakeRecord
 
@@ -68,7 +69,11 @@ class Life:
         new_model = model_factory(config.topics.examples, settings, Decoder(settings.limits))
         self.owned = OwnedPartitions(feed, Provenance.of(config), new_model, self.metrics)
         sizes = LoopSettings(BATCH, CommitSettings(50_000, 0.1), SNAPSHOT_S, THREADS)
-        self.loop = Loop(feed, self.owned, sizes, Watchers(self.metrics, Health(), NullObserver()), ThreadPool(THREADS))
+        watchers, merging = (
+            Watchers(self.metrics, Health(), NullObserver()),
+            nothing_merged(feed, self.owned.provenance),
+        )
+        self.loop = Loop(feed, self.owned, sizes, watchers, ThreadPool(THREADS), merging)
         self.turns: list[float] = []
         self.still: dict[int, float] = defaultdict(float)
         self._moved: dict[int, tuple[int, float]] = {}

@@ -1,6 +1,5 @@
 """What is counted of merging, what becomes of it with a partition, and that there is nothing of it where it is off."""
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from stream_apple.monitoring.merge_metrics import MERGE_METRICS, MergeMetrics
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.stream.loop.loop import Loop
 from stream_apple.stream.loop.watchers import Watchers
-from stream_apple.stream.merging.merging import MergedPartitions
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
 from stream_apple.stream.snapshots.merge_history import MergeHistory
@@ -52,7 +50,7 @@ class World:
 
     def merges(self, roster: tuple[int, ...], excluded: dict[int, str]) -> None:
         """The leader here has merged."""
-        self.metrics.merged(summary_of(5, roster, excluded))
+        self.metrics.merged(*summary_of(5, roster, excluded))
 
 
 def test_names_follow_the_rules() -> None:
@@ -207,8 +205,8 @@ def test_a_real_loop_tells_all_of_it() -> None:
         recorder,
         Clock(0.0, 0.01),
     )
-    merging, watchers = partial(MergedPartitions, context), Watchers(process.metrics, process.health, NullObserver())
-    process.loop = Loop(process.broker, process.owned, SETUP.loop, watchers, OwnThread(), Clock(0.0, 0.01), merging)
+    watchers = Watchers(process.metrics, process.health, NullObserver())
+    process.loop = Loop(process.broker, process.owned, SETUP.loop, watchers, OwnThread(), context, Clock(0.0, 0.01))
     step = process.loop.iterate
 
     def iterate() -> None:

@@ -1,7 +1,6 @@
 """One life of a worker in a simulation: the real loop, taken iteration by iteration, until it leaves or is killed."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Self, cast
 
 from simulation.cluster import MemoryCluster
@@ -20,7 +19,6 @@ from stream_apple.stream.loop.loop import Loop, LoopSettings
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.loop.watchers import Watchers
-from stream_apple.stream.merging.merging import MergedPartitions, MergingFactory
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
@@ -92,15 +90,10 @@ class Process(MemberProcess):
         clock = clock or Clock(0.0, tick)
         self.owned = OwnedPartitions(self.broker, setup.provenance, self._make, self.metrics, setup.exceptions, clock)
         threads = OwnThread() if threads is None else threads
-        merging: MergingFactory | None = None
-        if setup.merging is not None:
-            recorder: Any = Unmeasured()
-            context = MergingContext(
-                self.broker, setup.provenance, setup.settings.options, self.bystander, recorder, clock
-            )
-            merging = partial(MergedPartitions, context)
+        recorder: Any = Unmeasured()
+        merging = MergingContext(self.broker, setup.provenance, setup.settings.options, self.bystander, recorder, clock)
         watchers = Watchers(self.metrics, self.health, NullObserver())
-        self.loop = Loop(self.broker, self.owned, setup.loop, watchers, threads, clock, merging)
+        self.loop = Loop(self.broker, self.owned, setup.loop, watchers, threads, merging, clock)
         enter = self.owned.enter
 
         def entered(partition: Partition, state: State) -> None:

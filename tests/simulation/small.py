@@ -12,7 +12,7 @@ from stream_apple.stream.following import replica
 from stream_apple.stream.learning import scheduler
 from stream_apple.stream.loop import loop
 from stream_apple.stream.merging import committed_standings, leader, merging
-from stream_apple.stream.snapshots import merge_reading, restorer, writer
+from stream_apple.stream.snapshots import stored_messages, writer
 
 
 @contextmanager
@@ -22,10 +22,9 @@ def small(block_slots: int = 64) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "BLOCK_SLOTS", block_slots)
         patch.setattr(writer, "MOST_IN_FLIGHT", 700)
-        patch.setattr(restorer, "_MESSAGES", 2)
         patch.setattr(scheduler, "BATCH_BYTES", 300)
         patch.setattr(loop, "WORTH_SAVING", 3)
-        patch.setattr(merge_reading, "_MESSAGES", 2)
+        patch.setattr(stored_messages, "_MESSAGES", 2)
         patch.setattr(replica, "UNDECIDED_S", 0.0)
         patch.setattr(leader, "POLL_S", 0.0)
         patch.setattr(leader, "LEAST_POLL_S", 0.0)

@@ -309,7 +309,7 @@ def test_shows_where_partitions_stand_at_ends_of_rounds(browser: Browser) -> Non
         merging.went_on(2, "skipped", 60.0)
         merging.held(3, 494_000)
         clock.now += 7.0
-        merging.merged(summary_of(494_000, (0, 1), {2: "late", 3: "idle"}))
+        merging.merged(*summary_of(494_000, (0, 1), {2: "late", 3: "idle"}))
         site.refresh()
         browser.wait_until("return document.querySelectorAll('#merging tbody tr').length === 4")
         told = browser.text("#merging")

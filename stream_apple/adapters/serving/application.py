@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -42,26 +42,28 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 _Answer = Callable[[list[Instance], Request], Awaitable[dict[str, Any]]]
 
 
-class RequestBounds(NamedTuple):
-    """Says what a request may cost: the bytes of its body, and the seconds for all of it to come."""
-
-    body: int
-    body_s: float = _BODY_S
-
-
 class Application:
     """Answers for one model's name.
 
-    name  of the model, in paths
+    name      of the model, in paths
+    max_body  bytes of a request's body
+    body_s    seconds for all of it to come
     """
 
     def __init__(
-        self, name: str, answering: Answering, questions: Questions, bounds: RequestBounds, metrics: ServingMetrics
+        self,
+        name: str,
+        answering: Answering,
+        questions: Questions,
+        max_body: int,
+        metrics: ServingMetrics,
+        body_s: float = _BODY_S,
     ) -> None:
         self._name = name
         self._answering = answering
         self._questions = questions
-        self._bounds = bounds
+        self._max_body = max_body
+        self._body_s = body_s
         self._metrics = metrics
         self._explaining = asyncio.Lock()
 
@@ -147,14 +149,14 @@ class Application:
 
     async def _body(self, request: Request) -> bytes:
         """Return the body; BadRequestError if it is too large, or does not come."""
-        most = self._bounds.body
+        most = self._max_body
         too_large = BadRequestError(413, f"expected a body of at most {most} bytes, found a larger one")
         announced = request.headers.get("content-length", "0")
         if not announced.isdecimal() or int(announced) > most:
             raise too_large
         parts, size = [], 0
         try:
-            async with asyncio.timeout(self._bounds.body_s):
+            async with asyncio.timeout(self._body_s):
                 async for part in request.stream():
                     size += len(part)
                     if size > most:
@@ -162,7 +164,7 @@ class Application:
                     parts.append(part)
         except TimeoutError:
             raise BadRequestError(
-                408, f"expected the whole body within {self._bounds.body_s:g} s, found {size} bytes"
+                408, f"expected the whole body within {self._body_s:g} s, found {size} bytes"
             ) from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 

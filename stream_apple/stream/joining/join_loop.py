@@ -93,12 +93,7 @@ class JoinLoop(MemberLoop):
         self._settings = settings
         self._metrics = metrics
         self._time_of_day = time_of_day
-        topics = LoopTopics(
-            rule.impressions,
-            (rule.outcomes, rule.examples),
-            dead_letters,
-            because=": partition p of one belongs with partition p of the other",
-        )
+        topics = LoopTopics(rule.impressions, (rule.outcomes, rule.examples), dead_letters)
         self._transaction = Transaction(broker, topics, settings.commits, metrics, now)
         self._heartbeat_key = heartbeat_key(settings.group, rule.impressions, rule.examples)
         self._limits = Limits(0, rule.max_bytes, float_info.max, -float_info.max, float_info.max, binary=False)
@@ -219,7 +214,9 @@ class JoinLoop(MemberLoop):
             # In this order: what heartbeats among these outcomes cover is among the impressions.
             outcomes = self._broker.log_range(rule.outcomes, number)
             logs = JoinLogs(self._broker.log_range(rule.impressions, number), outcomes)
-            position = starting_point(rule, number, committed[number], logs, self._settings.accepted_gaps)
+            found = starting_point(rule, number, committed[number], logs, self._settings.accepted_gaps)
+            found.log(number)
+            position = found.position
             known = self._kept.get(number)
             if known is not None and known.committed == position:
                 self.owned[number] = self._kept.pop(number)

@@ -8,6 +8,7 @@ from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs
 from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.schema_gate import SchemaGate
 
 
 class JoinedPartition:
@@ -34,11 +35,9 @@ class JoinedPartition:
         self.committed: JoinPosition | None = None
         self.live_logged = self.full_logged = False
         self._records = records
-        self._impressions = ReadableLog(
-            broker.reader(rule.impressions, number, position.impressions), number, records.schemas
-        )
-        self._outcomes = ReadableLog(
-            broker.reader(rule.outcomes, number, position.window_from), number, records.schemas
+        self._impressions, self._outcomes = (
+            ReadableLog(broker.reader(topic, number, start), SchemaGate(number, records.schemas))
+            for topic, start in ((rule.impressions, position.impressions), (rule.outcomes, position.window_from))
         )
 
     @property
@@ -57,7 +56,7 @@ class JoinedPartition:
     @property
     def schema_wait_s(self) -> float:
         """Return for how many seconds one of the logs has been waiting for a schema."""
-        return max(self._impressions.awaited_s, self._outcomes.awaited_s)
+        return max(self._impressions.gate.awaited_s, self._outcomes.gate.awaited_s)
 
     def step(self, most: int) -> Joined:
         """Read on, and take in at most `most` records; return the results.

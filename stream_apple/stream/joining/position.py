@@ -52,13 +52,6 @@ class JoinPosition(NamedTuple):
         return Committed(self.impressions, json.dumps(content, separators=(",", ":")))
 
 
-class NotedPosition(NamedTuple):
-    """Holds a position as it was committed, and the fingerprint of the rule that led to it."""
-
-    position: JoinPosition
-    fingerprint: str
-
-
 class _StoredPosition(Stored):
     """Checks the text that `JoinPosition.to_committed` has written."""
 
@@ -75,8 +68,10 @@ class _StoredPosition(Stored):
     doubted: Offset = 0
 
 
-def read_position(committed: Committed, rule: JoinRule, place: str) -> NotedPosition:
-    """Return the position that was committed; ConfigurationError if a join of these topics has not written it.
+def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[JoinPosition, str]:
+    """Return the position that was committed, and the fingerprint of the rule that led to it.
+
+    ConfigurationError if a join of these topics has not written it.
 
     Earlier versions did not note the topic of the examples.
     """
@@ -107,4 +102,4 @@ def read_position(committed: Committed, rule: JoinRule, place: str) -> NotedPosi
         found.early,
         found.doubted,
     )
-    return NotedPosition(position, found.rule)
+    return position, found.rule

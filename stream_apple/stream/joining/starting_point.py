@@ -34,26 +34,18 @@ class StartingPoint(NamedTuple):
     gap: tuple[int, int] | None = None
     outcomes_gone: tuple[int, int] | None = None
 
+    def log(self, number: int) -> None:
+        """Log the warnings about partition `number`."""
+        if self.changed:
+            _log.warning("join_changed", partition=number, offset=self.position.impressions)
+        if self.gap is not None:
+            _log.warning("gap_accepted", partition=number, start=self.gap[0], stop=self.gap[1])
+        if self.outcomes_gone is not None:
+            start, stop = self.outcomes_gone
+            _log.warning("outcomes_gone", partition=number, start=start, stop=stop)
+
 
 def starting_point(
-    rule: JoinRule,
-    number: int,
-    committed: Committed | None,
-    logs: JoinLogs,
-    accepted_gaps: Collection[tuple[int, int]] = (),
-) -> JoinPosition:
-    """Return where to go on with partition `number`, and log the warnings about it; see `found_starting_point`."""
-    position, changed, gap, gone = found_starting_point(rule, number, committed, logs, accepted_gaps)
-    if changed:
-        _log.warning("join_changed", partition=number, offset=position.impressions)
-    if gap is not None:
-        _log.warning("gap_accepted", partition=number, start=gap[0], stop=gap[1])
-    if gone is not None:
-        _log.warning("outcomes_gone", partition=number, start=gone[0], stop=gone[1])
-    return position
-
-
-def found_starting_point(
     rule: JoinRule,
     number: int,
     committed: Committed | None,

@@ -33,23 +33,17 @@ _ASIDE = -1  # takes the place of a partition's number for calls that use no mod
 
 @dataclass(slots=True)
 class _Inbox:
-    """Holds records of a partition, and the bytes of their values."""
+    """Holds records of a partition that wait for its model, and the bytes of their values.
+
+    most  bytes that are kept while the model has stopped; None: it goes on
+    lost  the first offset that came and was not kept meanwhile; None: all were
+    told  whether `take_losses` has returned that
+    """
 
     partition: Partition
     records: list[Record]
     size: int
-
-
-@dataclass(slots=True)
-class _Held:
-    """Holds the records after the offset at which a model has stopped, at most `most` bytes.
-
-    lost  the first offset that came and was not kept; None: all were
-    told  whether `take_losses` has returned that
-    """
-
-    inbox: _Inbox
-    most: int
+    most: int | None = None
     lost: int | None = None
     told: bool = False
 
@@ -87,7 +81,6 @@ class LearningScheduler:
         self._most = most
         self._now = now
         self._inbox: dict[int, _Inbox] = {}
-        self._held: dict[int, _Held] = {}
         self._published: _Inbox | None = None  # the batch whose results `publish` is being called with
         self._records = 0
         self._bytes = 0
@@ -112,22 +105,21 @@ class LearningScheduler:
 
     def unlearned(self, number: int) -> int:
         """Return how many records of the partition are here that it has not published: waiting, learned or kept."""
-        held = self._held.get(number)
-        if held is not None:  # a batch that still runs then has nothing that is not kept
-            return len(held.inbox.records)
         running, inbox = self._running.get(number), self._inbox.get(number)
-        return (0 if running is None else len(running.task.records)) + (0 if inbox is None else len(inbox.records))
+        waiting = 0 if inbox is None else len(inbox.records)
+        # A batch that still runs after its model has stopped has nothing that is not kept.
+        stopped = inbox is not None and inbox.most is not None
+        return waiting if running is None or stopped else waiting + len(running.task.records)
 
     def add(self, partition: Partition, records: list[Record]) -> None:
         """Have the next records of the partition learned, or keep them if its model has stopped."""
-        held = self._held.get(partition.number)
-        if held is not None:
-            self._keep(held, records)
+        inbox = self._inbox.get(partition.number)
+        if inbox is not None and inbox.most is not None:
+            self._keep(inbox, inbox.most, records)
             return
         size = bytes_of(records)
         self._records += len(records)
         self._bytes += size
-        inbox = self._inbox.get(partition.number)
         if inbox is None:
             self._inbox[partition.number] = _Inbox(partition, records, size)
         else:
@@ -137,12 +129,11 @@ class LearningScheduler:
 
     def forget(self, partition: Partition) -> None:
         """Forget the records of the partition that no thread has begun with; they are fetched again."""
-        held, batch = self._held.pop(partition.number, None), self._inbox.pop(partition.number, None)
-        if held is not None:
-            self._bytes -= held.inbox.size
-        if batch is not None:
-            self._records -= len(batch.records)
-            self._bytes -= batch.size
+        inbox = self._inbox.pop(partition.number, None)
+        if inbox is not None:
+            self._bytes -= inbox.size
+            if inbox.most is None:
+                self._records -= len(inbox.records)
 
     def hold(self, partition: Partition, at: int, among: int) -> None:
         """Keep the records after offset `at`, where the partition's model has stopped, until `go_on`.
@@ -160,35 +151,35 @@ class LearningScheduler:
             behind += inbox.records
         self.forget(partition)
         most = MOST_BYTES // 2 // among if among else 0
-        self._held[partition.number] = held = _Held(_Inbox(partition, [], 0), most)
-        self._keep(held, behind)
+        self._inbox[partition.number] = kept = _Inbox(partition, [], 0, most)
+        self._keep(kept, most, behind)
 
-    def _keep(self, held: _Held, records: Sequence[Record]) -> None:
-        if held.lost is not None or not records:
+    def _keep(self, inbox: _Inbox, most: int, records: Sequence[Record]) -> None:
+        if inbox.lost is not None or not records:
             return
-        kept, size = list(records), bytes_of(records)
-        if held.inbox.size + size > held.most:
-            kept, size = [], 0
-            held.lost = records[0].offset()
-        held.inbox.records += kept
-        held.inbox.size += size
+        size = bytes_of(records)
+        if inbox.size + size > most:
+            inbox.lost = records[0].offset()
+            return
+        inbox.records += records
+        inbox.size += size
         self._bytes += size  # kept records don't count in `_records`, which bounds the wait for running batches
 
     def take_losses(self) -> list[tuple[Partition, int]]:
         """Return, once for each partition that has stopped, the first offset that was not kept, if one was not."""
         found = []
-        for held in self._held.values():
-            if held.lost is not None and not held.told:
-                held.told = True
-                found.append((held.inbox.partition, held.lost))
+        for inbox in self._inbox.values():
+            if inbox.lost is not None and not inbox.told:
+                inbox.told = True
+                found.append((inbox.partition, inbox.lost))
         return found
 
     def go_on(self, partition: Partition) -> None:
         """Have the kept records learned, as the partition's model goes on."""
-        held = self._held.pop(partition.number, None)
-        if held is not None and held.inbox.records:
-            self._records += len(held.inbox.records)
-            self._inbox[partition.number] = held.inbox
+        kept = self._inbox.pop(partition.number, None)
+        if kept is not None and kept.records:
+            self._records += len(kept.records)
+            self._inbox[partition.number] = _Inbox(partition, kept.records, kept.size)
             self._start(partition.number)
 
     def ask(self, partition: Partition, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
@@ -233,7 +224,6 @@ class LearningScheduler:
     def drop(self) -> None:
         """Forget everything; when this returns, no thread works on a model any more."""
         self._inbox.clear()
-        self._held.clear()
         self._waiting.clear()
         self._records = self._bytes = 0
         while unfinished := self._unfinished:
@@ -253,10 +243,10 @@ class LearningScheduler:
         """Begin the partition's next task, if there is one, unless one is running."""
         if number in self._running:
             return
-        waiting = self._waiting.get(number)
+        waiting, inbox = self._waiting.get(number), self._inbox.get(number)
         if waiting:
             task = waiting.popleft()
-        elif number in self._inbox:
+        elif inbox is not None and inbox.most is None:
             task = self._batch(self._next(number))
         else:
             return

@@ -33,13 +33,13 @@ from stream_apple.stream.loop.life_cycle import MemberLoop
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.loop.watchers import Watchers
-from stream_apple.stream.merging.merging import Merging, MergingFactory
+from stream_apple.stream.merging.merging import MergedPartitions
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.dead_letters import dead_letter
-from stream_apple.stream.model.model_image import ModelImage
-from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
 from stream_apple.stream.partitions.partition import ANSWERING, Partition
-from stream_apple.stream.snapshots.codec import Snapshot, encode_snapshot
+from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder, encode_snapshot
 from stream_apple.stream.snapshots.writer import SnapshotWriter
 
 FETCH_TIMEOUT_S = 0.1
@@ -77,8 +77,8 @@ class Loop(MemberLoop):
         settings: LoopSettings,
         watchers: Watchers,
         threads: Threads,
+        merging: MergingContext,
         now: Callable[[], float] = time.monotonic,
-        merging: MergingFactory | None = None,
     ) -> None:
         super().__init__(watchers.health, now)
         self._settings = settings
@@ -94,9 +94,7 @@ class Loop(MemberLoop):
         alike = (topics.predictions, topics.models)
         inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
         self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
-        self._merging = Merging()
-        if merging is not None:
-            self._merging = merging(self._transaction.begin, self._learning, self._save_reference)
+        self._merging = MergedPartitions(merging, self._transaction.begin, self._learning, self._writer)
         self._waited_for = False
 
     def start(self) -> None:
@@ -201,36 +199,23 @@ class Loop(MemberLoop):
             self._writer.look_soon()
         # The outputs of all that the state has learned are sent before the thread gives it back.
         for urgent in self._writer.due_at_once(self._merging.unsaved):
-            self._writer.expect_at_once(urgent)
-            self._learning.ask(urgent, partial(_encoded, urgent.model), partial(self._save_encoded, urgent))
+            self._writer.expect(urgent, awaited=True)
+            self._learning.ask(urgent, partial(encode_snapshot, urgent.model), partial(self._save, urgent))
         due = self._writer.due(self._owned)
         if due is not None:
             self._writer.expect(due)
-            self._learning.ask(due, lambda: due.model.image().copy(), partial(self._save, due))
+            self._learning.ask(
+                due, lambda: SnapshotEncoder(due.model, due.model.image().copy()), partial(self._save, due)
+            )
         if self._writer.sending:
             self._waited_for |= self._writer.send_on()
             self._budget.lap(Phase.SNAPSHOT)
 
-    def _save_encoded(self, partition: Partition, encoded: tuple[ModelImage, Snapshot]) -> None:
-        """Begin to send the snapshot of a model that has stopped at the end of a round."""
-        image, snapshot = encoded
-        self._transaction.begin()
-        self._writer.begin_encoded(partition, snapshot)
-        self._merging.saving(partition, image)
-
-    def _save_reference(self, partition: Partition, snapshot: Snapshot) -> bool:
-        """Begin to send a snapshot that is a reference, unless another of the partition is being sent; return if so."""
-        if self._writer.is_writing(partition):
-            return False
-        self._transaction.begin()
-        self._writer.begin_encoded(partition, snapshot)
-        return True
-
-    def _save(self, partition: Partition, image: ModelImage) -> None:
+    def _save(self, partition: Partition, snapshot: Snapshot | SnapshotEncoder) -> None:
         """Begin to send the partition's snapshot in the transaction."""
         self._transaction.begin()
-        self._writer.begin(partition, image)
-        self._merging.saving(partition, image)
+        self._writer.begin(partition, snapshot)
+        self._merging.saving(partition, snapshot)
 
     def _save_now(self, partitions: Iterable[Partition], worth: int) -> None:
         """Save the models of the partitions of which a successor would have to replay more than `worth` records.
@@ -245,7 +230,7 @@ class Loop(MemberLoop):
             if self._now() > end:
                 _log.warning("snapshot_skipped", partition=partition.number, records_to_replay=partition.unsaved)
                 continue
-            self._save(partition, partition.model.image())
+            self._save(partition, SnapshotEncoder(partition.model, partition.model.image()))
             self._commit()
 
     def _commit_is_due(self) -> bool:
@@ -267,7 +252,7 @@ class Loop(MemberLoop):
             self._broker.flush()
             self._writer.finish()
         for partition in [each for each in self._owned if each.jumped]:  # the last snapshot is of another lineage
-            self._save(partition, partition.model.image())
+            self._save(partition, SnapshotEncoder(partition.model, partition.model.image()))
             self._writer.finish()
         self._budget.lap(Phase.SNAPSHOT)
         progress = self._merging.progress(self._owned)
@@ -318,8 +303,3 @@ class Loop(MemberLoop):
         self._metrics.rebalanced("lost")
         self._abort(f"partitions {list(partitions)} were lost")
         self._budget.lap(Phase.REBALANCE)
-
-
-def _encoded(model: PartitionModel) -> tuple[ModelImage, Snapshot]:
-    """Return the state of a model that stands still, and its snapshot."""
-    return model.image(), encode_snapshot(model)

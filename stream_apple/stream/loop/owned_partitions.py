@@ -13,12 +13,12 @@ import structlog
 from stream_apple.core.input.framing import Schemas
 from stream_apple.stream.log.columns import runs_by_partition
 from stream_apple.stream.log.ports import Broker, Record, Start
-from stream_apple.stream.loop.schema_gate import SchemaGate
 from stream_apple.stream.loop.watchers import LoopRecorder
 from stream_apple.stream.model.partition_model import BatchResult, ModelFactory, PartitionModel
 from stream_apple.stream.partitions.partition import INCOMPLETE, RECOVERING, Partition, State
 from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions, plan_recovery
 from stream_apple.stream.partitions.recovery_progress import RecoveryProgress
+from stream_apple.stream.partitions.schema_gate import SchemaGate
 from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.snapshots.evidence import is_untouched
 from stream_apple.stream.snapshots.restorer import Restorer
@@ -64,7 +64,7 @@ class OwnedPartitions:
         self._now = now
         self._restorer = Restorer(broker, provenance, metrics, now)
         self._kept: dict[int, PartitionModel] = {}
-        self._gate = SchemaGate(broker, schemas, now)
+        self._schemas = schemas
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.by_number.values())
@@ -77,6 +77,7 @@ class OwnedPartitions:
         """Yield each partition's records, up to the first that can't be read yet.
 
         Records of a partition that this worker no longer owns are left out: their new owner learns them.
+        AbortableError if the record that can't be read, and those behind it, can't be had again.
         """
         groups: dict[int, list[Record]] = defaultdict(list)
         for number, run in runs_by_partition(records):
@@ -84,13 +85,20 @@ class OwnedPartitions:
         for number, group in groups.items():
             partition = self.by_number.get(number)
             if partition is not None:
-                readable = self._gate.readable(partition, group)
+                readable = partition.gate.readable(group)
+                if partition.gate.awaited is not None:
+                    self._broker.pause(number, partition.gate.awaited.offset)
                 if readable:
                     yield partition, readable
 
     def go_on_where_schemas_came(self) -> None:
         """Resume the partitions that waited for a schema which has come."""
-        self._gate.iterate(self)
+        if self._schemas is None:
+            return
+        for partition in self:
+            # If the model is held at the end of a round, the partition is resumed when that is over.
+            if partition.gate.opens() and partition.model.held is None:
+                self._broker.resume(partition.number)
 
     @property
     def restoring(self) -> bool:
@@ -117,7 +125,7 @@ class OwnedPartitions:
                 model.begin()
             model.publish_from = plan.publish_from
             model.skips = deque(plan.skips)
-            partition = owned[number] = Partition(model, plan)
+            partition = owned[number] = Partition(model, plan, SchemaGate(number, self._schemas, self._now))
             if plan.kept is not None or (plan.first and is_untouched(self._broker, self.provenance, number)):
                 self._go_on(partition)
                 continue

@@ -31,16 +31,14 @@ class CommitSettings(NamedTuple):
 class LoopTopics(NamedTuple):
     """Names the topics of a loop.
 
-    alike    topics whose partition p belongs with partition p of the input
-    single   a topic that must have a single partition; "": there is none
-    because  why partitions belong together, for the end of the error's text
+    alike   topics whose partition p belongs with partition p of the input
+    single  a topic that must have a single partition; "": there is none
     """
 
     input: str
     alike: Sequence[str]
     dead_letters: str
     single: str = ""
-    because: str = ""
 
 
 class Transaction:
@@ -91,13 +89,13 @@ class Transaction:
         ConfigurationError if a topic of `alike` has another number of partitions, or `single` more than one. Don't call
         it from inside `Assignment`, see `Broker.partition_count`.
         """
-        first, alike, dead_letters, single, because = self._topics
+        first, alike, dead_letters, single = self._topics
         counts = {topic: self._broker.partition_count(topic) for topic in filter(None, (first, *alike, single))}
         for topic in alike:
             if counts[topic] != counts[first]:
                 raise ConfigurationError(
                     f"expected topic {topic} to have {counts[first]} partitions, as many as {first}, "
-                    f"found {counts[topic]}{because}"
+                    f"found {counts[topic]}: partition p of one belongs with partition p of the other"
                 )
         if single and counts[single] != 1:
             raise ConfigurationError(

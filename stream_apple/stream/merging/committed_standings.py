@@ -3,34 +3,15 @@
 The partitions of this worker are known without asking the broker, and their contributions before they are committed.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
-
-from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound, Standing
 from stream_apple.stream.positions.lineage import Lineage
-from stream_apple.stream.snapshots.merge_messages import RosterEntry
 
 ENDS_S = 1.0
 """Seconds between two times that the ends of logs are asked for."""
 _ENDS = 8  # logs whose ends are asked for at a time: each is a request
-
-
-class LocalPartitions(Protocol):
-    """The partitions of the leader's own worker, whose state and models need not be read from the broker."""
-
-    @property
-    def commits(self) -> Mapping[int, Committed]:
-        """Return by partition what this worker has committed since the partition was assigned, if it has."""
-
-    @property
-    def lent(self) -> Mapping[int, Standing]:
-        """Return where partitions stand whose contributions are in this worker's memory, and not committed yet."""
-
-    def model(self, entry: RosterEntry) -> Mergeable | None:
-        """Return the partition's model, if it is in this worker and still at this contribution; else None."""
 
 
 class CommittedStandings:

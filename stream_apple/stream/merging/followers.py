@@ -4,17 +4,21 @@ The state of a partition (`partitions/partition.py`) says where it stands. After
 offset is enough to begin again where it waited, or before the end of the round.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from stream_apple.core.learner.merging.merge import MergeCounts
+from stream_apple.core.learner.merging.merge import MergeCounts, Parents
+from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import GapError
+from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.merging.merge_log import MergedModel
-from stream_apple.stream.model.model_image import ModelImage
+from stream_apple.stream.merging.open_rounds import Standing
 from stream_apple.stream.model.rounds import Boundary, Rounds
 from stream_apple.stream.partitions.partition import INCOMPLETE, Partition, State
-from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote, MergeSettings
-from stream_apple.stream.snapshots.codec import Reference, refer
+from stream_apple.stream.positions.lineage import SnapshotPointer
+from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote
+from stream_apple.stream.snapshots.codec import Reference, Snapshot, SnapshotEncoder, refer
 from stream_apple.stream.snapshots.merge_messages import RosterEntry
 
 _AFTER_COMMIT = {State.CONTRIBUTING: State.WAITING, State.PASSING: State.LIVE}
@@ -121,12 +125,12 @@ class Follower:
         self.since = now
         self.digest = self.partition.model.digest_at_boundary()
 
-    def begin_to_save(self, image: ModelImage) -> bool:
+    def begin_to_save(self, snapshot: Snapshot | SnapshotEncoder) -> bool:
         """Note that this snapshot of its model has been begun; return whether the partition passes its boundary now."""
-        if image.passed and self._next is not None and self._next.state is not BoundaryState.CONTRIBUTED:
+        if snapshot.passed and self._next is not None and self._next.state is not BoundaryState.CONTRIBUTED:
             # Records behind its boundary were left out. Who restores this snapshot sees only by the note's offset that
             # it has passed the boundary.
-            self._next = self._next._replace(at=image.at)
+            self._next = self._next._replace(at=snapshot.at)
         # The snapshot is a whole one, and newer than what a reference would save.
         self.reference = None
         if self.partition.state is State.STOPPED:
@@ -140,14 +144,12 @@ class Follower:
             return True
         return False
 
-    def take(self, merged: MergedModel, settings: MergeSettings) -> Adopted:
+    def take(self, merged: MergedModel, parents: Parents) -> Adopted:
         """Make the merged model its own; call it on a thread, while nothing else uses the partition's model."""
         manifest, model = merged.manifest, self.partition.model
         boundary = self.boundary
         included = manifest.includes(self.partition.number, boundary.at)
-        counts = model.adopt(
-            merged.model, included=included, roster_size=len(manifest.roster), parents=settings.parents
-        )
+        counts = model.adopt(merged.model, included=included, roster_size=len(manifest.roster), parents=parents)
         digest = model.digest()
         record = AdoptionRecord(
             self.partition.number,
@@ -217,3 +219,35 @@ class Follower:
         if self.partition.state not in (State.ADOPTING, State.ADOPTED):
             self.rounds.uncommitted = False
         return note.boundary if changed else None
+
+
+class LocalPartitions:
+    """The partitions of a worker, as its leader knows them without asking the broker.
+
+    followers  by number
+    commits    the newest commit of each since it was assigned
+    """
+
+    def __init__(self) -> None:
+        self.followers: dict[int, Follower] = {}
+        self.commits = dict[int, Committed]()
+
+    @property
+    def lent(self) -> Mapping[int, Standing]:
+        """Return where partitions stand whose contributions are in this worker's memory, and not committed yet."""
+        return {
+            number: Standing(
+                offset=each.boundary.at,
+                boundary=BoundaryNote(*each.boundary, BoundaryState.CONTRIBUTED),
+                snapshot=SnapshotPointer(each.boundary.at, -1, -1, each.digest),
+            )
+            for number, each in self.followers.items()
+            if each.lends
+        }
+
+    def model(self, entry: RosterEntry) -> Mergeable | None:
+        """Return the partition's model, if it is in this worker and still at this contribution; else None."""
+        follower = self.followers.get(entry.partition)
+        if follower is None or not follower.stands_at(entry):
+            return None
+        return mergeable_of(follower.partition.model.learner)

@@ -6,7 +6,7 @@ The contribution of a partition of this worker is in memory: its model, which st
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel, mergeable_of, readable_of
 from stream_apple.errors import GapError, SnapshotError
@@ -15,15 +15,14 @@ from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
+from stream_apple.stream.snapshots.codec import SnapshotDecoder
 from stream_apple.stream.snapshots.compressed_table import CompressedTable
 from stream_apple.stream.snapshots.merge_messages import RosterEntry
-from stream_apple.stream.snapshots.reader import SnapshotReader
+from stream_apple.stream.snapshots.stored_messages import MessageReading, snapshot_messages
 
 SILENCE_S = 10.0
 """Seconds without a message after which a contribution counts as displaced by a newer snapshot: it is committed."""
 _AHEAD = 8  # contributions that are being fetched while one is read
-_MESSAGES = 8  # for a fetch; half a megabyte each
-_WAIT_S = 0.02
 
 
 class DisplacedError(Exception):
@@ -34,19 +33,19 @@ class DisplacedError(Exception):
         self.entry = entry
 
 
-@dataclass
-class _Reading:
-    """Holds a contribution that is being read; `heard` is when its last message came, in seconds of the clock."""
+class _Reading(NamedTuple):
+    """Holds a contribution that is being read."""
 
+    entry: RosterEntry
     model: PartitionModel
     table: CompressedTable
-    snapshot: SnapshotReader
-    heard: float
+    snapshot: MessageReading[SnapshotDecoder]
 
     def complete(self) -> ReadableModel:
         """Return what has been read, when all has come; SnapshotError if the snapshot has no table of its own."""
-        if self.snapshot.merged is not None:
-            raise self.snapshot.incomplete("found that it refers to a merged model")
+        messages = self.snapshot.messages
+        if messages.decoder.merged is not None:
+            raise messages.incomplete("found that it refers to a merged model")
         options, _, sums = mergeable_of(self.model.learner)
         return ReadableModel(options, self.table, {name: array.copy() for name, array in sums.items()})
 
@@ -78,7 +77,7 @@ class Gathering:
         self._local = local
         self._now = context.now
         self._found: dict[int, ReadableModel] = {}
-        self._logs: dict[int, Reader] = {}
+        self._logs = dict[int, Reader]()
         self._current: _Reading | None = None
 
     def read_on(self, until: float) -> Sequence[ReadableModel] | None:
@@ -96,12 +95,17 @@ class Gathering:
             if gone:
                 raise DisplacedError(gone[0], "the partition has gone on, and its model was not written before")
             self._open(left)
-            entry = left[0]
+            # The first that is left may be an earlier one by now, whose partition has gone on in this worker.
+            current = self._current = self._current or self._begin(left[0])
             try:
-                if not self._read(entry, self._logs[entry.partition]):
+                if not current.snapshot.read_on(until):
                     return None
+                self._found[current.entry.partition] = current.complete()
             except (SnapshotError, GapError) as error:
-                raise DisplacedError(entry, str(error)) from error
+                raise DisplacedError(current.entry, str(error)) from error
+            self.bytes += current.snapshot.bytes
+            self._logs.pop(current.entry.partition).close()
+            self._current = None
             in_time = self._now() < until
         return list(models.values())
 
@@ -126,26 +130,10 @@ class Gathering:
                 topic = self._provenance.topics.models
                 self._logs[entry.partition] = self._broker.reader(topic, entry.partition, entry.first)
 
-    def _read(self, entry: RosterEntry, log: Reader) -> bool:
-        """Read on in one contribution; return whether anything has come."""
-        if self._current is None:
-            model = self._new_model(entry.partition, self._lineages[entry.partition])
-            table = CompressedTable(model.learner.options)
-            snapshot = SnapshotReader(self._provenance, model, SnapshotPointer(*entry[1:]), table)
-            self._current = _Reading(model, table, snapshot, self._now())
-        current, snapshot = self._current, self._current.snapshot
-        # The client would wait for more messages than are still to come.
-        records = log.fetch(min(_MESSAGES, snapshot.left), _WAIT_S)
-        for record in records:
-            if snapshot.left:
-                self.bytes += len(record.value() or b"")
-                snapshot.accept(record)
-        if records:
-            current.heard = self._now()
-        elif self._now() - current.heard > SILENCE_S:
-            raise snapshot.incomplete(f"found none within {SILENCE_S:g} s")
-        if not snapshot.left:
-            self._found[entry.partition] = current.complete()
-            self._current = None
-            self._logs.pop(entry.partition).close()
-        return bool(records)
+    def _begin(self, entry: RosterEntry) -> _Reading:
+        """Begin to read a contribution, whose log is open."""
+        model = self._new_model(entry.partition, self._lineages[entry.partition])
+        table = CompressedTable(model.learner.options)
+        messages = snapshot_messages(self._provenance, model, SnapshotPointer(*entry[1:]), table)
+        log = self._logs[entry.partition]
+        return _Reading(entry, model, table, MessageReading(log, messages, self._now, SILENCE_S))

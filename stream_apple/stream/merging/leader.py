@@ -11,16 +11,17 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
 from stream_apple.core.learner.merging.merge import Parents, merge
 from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel
-from stream_apple.stream.merging.committed_standings import CommittedStandings, LocalPartitions
+from stream_apple.stream.merging.committed_standings import CommittedStandings
+from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog
-from stream_apple.stream.merging.merging_context import MergeSummary, MergingContext
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory
@@ -64,6 +65,7 @@ class _MadeMerge(NamedTuple):
 class Leader:
     """Merges the contributions of partitions, while partition 0 is this worker's and live.
 
+    log     of the merges, which the followers of the same worker read, too
     run     has a learning thread make a call, and calls the second function with its result on the loop's thread
     newest  where the newest merged model is, by the committed note of partition 0; later merges change it
     local   the partitions of the same worker
@@ -74,7 +76,8 @@ class Leader:
     def __init__(
         self,
         context: MergingContext,
-        run: Callable[[Callable[[], object], Callable[[object], None]], None],
+        log: MergeLog,
+        run: Callable[[Callable[[], Any], Callable[[Any], None]], None],
         newest: MergedPointer | None,
         local: LocalPartitions,
     ) -> None:
@@ -87,9 +90,9 @@ class Leader:
         self._local = local
         self._now = context.now
         self._standings = CommittedStandings(context, local)
-        self._log = MergeLog(context)
+        self._log = log
         self._rounds = OpenRounds(self._settings.patience_s)
-        self._work: Gathering | _PlannedMerge | _MadeMerge | None = None
+        self._work: Gathering | ClosedRound | _MadeMerge | None = None  # a closed round: a thread merges it
         self._encoding: _MadeMerge | None = None
 
     @property
@@ -105,39 +108,37 @@ class Leader:
 
     def step(self) -> None:
         """Do a little of the leader's work; SnapshotError if the earlier merges can't be read."""
-        if self._log.history is None:
-            self._log.follow(self.newest)
+        self._log.follow(self.newest)
+        if not self._log.knows_all:
             self._log.read_on()
         elif isinstance(self._work, Gathering):
             self._gather(self._work)
         elif self._work is None and self._now() >= self.next_look:
-            self._look(self._log.history)
+            self._look()
 
     @property
     def busy(self) -> bool:
         """Whether the next step has something to do, and need not wait for others."""
-        return self._log.history is None or self._work is not None
+        return not self._log.knows_all or self._work is not None
 
     def borrows(self, partition: int) -> bool:
         """Whether a thread reads this partition's model, so that the partition must not go on yet."""
-        return isinstance(self._work, _PlannedMerge) and any(
-            each.partition == partition for each in self._work.closed.roster
-        )
+        return isinstance(self._work, ClosedRound) and any(each.partition == partition for each in self._work.roster)
 
     def look_soon(self) -> None:
         """Look at the notes of all partitions in the next step, as one of them has just changed."""
         self.next_look = self._now()
 
-    def committed(self, pointer: MergedPointer) -> MergedModel:
-        """Note that the merge that was ready is committed, with its pointer beside partition 0; return it so."""
+    def committed(self, pointer: MergedPointer) -> None:
+        """Note that the merge that was ready is committed, with its pointer beside partition 0."""
         made = self._work
         assert isinstance(made, _MadeMerge)
         self._work = self._encoding = None
         self.newest = pointer
-        self._log.wrote(pointer)
+        self._log.hand_over(MergedModel(pointer, made.manifest, made.model))
         manifest, seconds = made.manifest, self._now() - made.began
         written = sum(len(value) for _, value in made.messages)
-        self._context.recorder.merged(MergeSummary(manifest, seconds, made.read_bytes, written))
+        self._context.recorder.merged(manifest, seconds, made.read_bytes, written)
         _log.info(
             "round_merged",
             round=manifest.round,
@@ -150,16 +151,16 @@ class Leader:
             dropped=manifest.counts.get("models_dropped", 0),
             lost_parents=manifest.lost_parents,
         )
-        return MergedModel(pointer, manifest, made.model)
 
     def close(self) -> None:
-        """Drop all work, and close all readers that are open."""
+        """Drop all work, and close the readers of contributions."""
         if isinstance(self._work, Gathering):
             self._work.close()
         self._work = self._encoding = None
-        self._log.drop()
 
-    def _look(self, history: MergeHistory) -> None:
+    def _look(self) -> None:
+        history = self._log.history
+        assert history is not None
         if self._rounds.ends_matter:
             self._standings.look_at_ends()
         standings = self._standings.look()
@@ -195,19 +196,17 @@ class Leader:
             return
         assert self._log.history is not None
         gathering.close()
-        self._work = merging = _PlannedMerge(
-            gathering.closed, models, self._settings.parents, self._log.history, self._context.threads
-        )
+        self._work = closed = gathering.closed
 
-        def done(result: object) -> None:
-            if self._work is merging:
-                assert isinstance(result, tuple)
-                model, manifest = result
-                self._work = _MadeMerge(model, manifest, gathering.began, gathering.bytes)
-                if any(entry.written for entry in manifest.roster):
+        def done(merged: tuple[Mergeable, MergeManifest]) -> None:
+            if self._work is closed:
+                self._work = made = _MadeMerge(*merged, gathering.began, gathering.bytes)
+                if any(entry.written for entry in made.manifest.roster):
                     self.encode()  # other workers wait for the commit
 
-        self._run(merging.make, done)
+        self._run(
+            partial(_merged, closed, models, self._settings.parents, self._log.history, self._context.threads), done
+        )
 
     def encode(self) -> None:
         """Have a thread encode the messages of a merge that is made; call it when nothing waits for the threads."""
@@ -216,28 +215,19 @@ class Leader:
             return
         self._encoding = made
 
-        def done(messages: object) -> None:
+        def done(messages: list[Message]) -> None:
             if self._work is made:
-                assert isinstance(messages, list)
                 self._work = made._replace(messages=messages)
 
         self._run(partial(made.encode, self._context.provenance.group), done)
 
 
-class _PlannedMerge(NamedTuple):
-    """Holds what a thread needs to make a merge."""
-
-    closed: ClosedRound
-    models: Sequence[ReadableModel]
-    parents: Parents
-    history: MergeHistory
-    threads: int
-
-    def make(self) -> tuple[Mergeable, MergeManifest]:
-        """Merge the models; return the merged one, and what is recorded of the merge."""
-        # The partitions that wait for the merge learn nothing meanwhile, so it may use all threads.
-        with ThreadPoolExecutor(self.threads, "merging") as pool:
-            model, counts = merge(self.models, parents=self.parents, run=pool.map, parts=self.threads)
-        number, partitions, roster, excluded = self.closed
-        manifest = MergeManifest(number, partitions, roster, excluded, model.digest(), counts._asdict(), self.history)
-        return model, manifest
+def _merged(
+    closed: ClosedRound, models: Sequence[ReadableModel], parents: Parents, history: MergeHistory, threads: int
+) -> tuple[Mergeable, MergeManifest]:
+    """Merge the models of a closed round; return the merged one, and what is recorded of the merge."""
+    # The partitions that wait for the merge learn nothing meanwhile, so it may use all threads.
+    with ThreadPoolExecutor(threads, "merging") as pool:
+        model, counts = merge(models, parents=parents, run=pool.map, parts=threads)
+    number, partitions, roster, excluded = closed
+    return model, MergeManifest(number, partitions, roster, excluded, model.digest(), counts._asdict(), history)

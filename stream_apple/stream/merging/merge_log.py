@@ -5,7 +5,7 @@ where those of earlier rounds are. A partition that waits for a round has it ask
 """
 
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -14,12 +14,14 @@ from stream_apple.errors import GapError
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory
-from stream_apple.stream.snapshots.merge_messages import MergeDecoder, MergeManifest
-from stream_apple.stream.snapshots.merge_reading import MergeReading
+from stream_apple.stream.snapshots.merge_messages import ManifestDecoder, MergeDecoder, MergeManifest
+from stream_apple.stream.snapshots.stored_messages import MessageDecoder, MessageReading, merge_messages
 
 _ITERATION_S = 0.05  # for reading in an iteration of the loop: other partitions wait meanwhile
 
 _log = structlog.get_logger()
+
+_Decoder = TypeVar("_Decoder", bound=MessageDecoder)
 
 
 class NoMerge(Enum):
@@ -53,8 +55,9 @@ class MergeLog:
         self.newest: MergedPointer | None = None
         self.history: MergeHistory | None = None
         self._known_to: MergedPointer | None = None
-        self._manifest: MergeReading | None = None
-        self._model: MergeReading | None = None
+        self._manifest: MessageReading[ManifestDecoder] | None = None
+        self._model: MessageReading[MergeDecoder] | None = None
+        self._model_at: MergedPointer | None = None
         self._read: MergedModel | None = None
         self._gone: set[int] = set()
 
@@ -63,6 +66,11 @@ class MergeLog:
         """Whether something is being read."""
         return self._model is not None or self._manifest is not None
 
+    @property
+    def knows_all(self) -> bool:
+        """Whether `history` has all merges up to `newest`."""
+        return self.history is not None and self._known_to == self.newest
+
     def follow(self, newest: MergedPointer | None) -> None:
         """Take `newest` for where the newest merged model is; None if nothing has been merged."""
         if newest is None and self.history is None:
@@ -70,12 +78,6 @@ class MergeLog:
         if newest is not None and newest != self.newest:
             self.newest = newest
             self._manifest = self._close(self._manifest)
-
-    def wrote(self, pointer: MergedPointer) -> None:
-        """Note where a further merged model is, which was just written; all merges before it must be known."""
-        assert self.history is not None
-        self.newest = self._known_to = pointer
-        self.history = self.history.add(pointer)
 
     def lend(self, merged: MergedModel) -> None:
         """Keep a model that has just been merged here, for who asks for its round before it is committed."""
@@ -107,15 +109,15 @@ class MergeLog:
             if self._model is None:
                 self._read = None
                 decoder = MergeDecoder(self._provenance.group, number, self._options)
-                self._model = MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
+                self._model, self._model_at = self._reading(pointer, decoder), pointer
             return NoMerge.UNKNOWN
         # A round that an older history lacks may have been merged since.
-        return NoMerge.ABSENT if self._knows_all else NoMerge.UNKNOWN
+        return NoMerge.ABSENT if self.knows_all else NoMerge.UNKNOWN
 
     def read_on(self) -> None:
         """Read for a moment; SnapshotError if a message is not one of the merged model."""
         until = self._now() + _ITERATION_S
-        if not self._knows_all:
+        if not self.knows_all:
             self._read_manifest(until)
         if self._model is not None:
             self._read_model(self._model, until)
@@ -127,20 +129,16 @@ class MergeLog:
         self._read, self.history, self.newest, self._known_to = None, None, None, None
         self._gone.clear()
 
-    @property
-    def _knows_all(self) -> bool:
-        return self.history is not None and self._known_to == self.newest
-
     def _read_manifest(self, until: float) -> None:
         if self.newest is None:
             return
         if self._manifest is None:
-            last = self.newest._replace(first=self.newest.last)
-            self._manifest = MergeReading(self._broker, self._provenance, last, None, self._now)
+            decoder = ManifestDecoder(self._provenance.group, self.newest.round)
+            self._manifest = self._reading(self.newest._replace(first=self.newest.last), decoder)
         try:
             if not self._manifest.read_on(until):
                 return
-            manifest = self._manifest.manifest
+            manifest = self._manifest.messages.decoder.manifest
             assert manifest is not None
             self.history = manifest.history.add(self.newest)
         except GapError as error:
@@ -150,22 +148,24 @@ class MergeLog:
         self._known_to = self.newest
         self._manifest = self._close(self._manifest)
 
-    def _read_model(self, reading: MergeReading, until: float) -> None:
+    def _read_model(self, reading: MessageReading[MergeDecoder], until: float) -> None:
+        pointer, decoder = self._model_at, reading.messages.decoder
+        assert pointer is not None
         try:
-            done = reading.read_on(until)
+            if not reading.read_on(until):
+                return
+            assert decoder.manifest is not None
+            self._read = MergedModel(pointer, decoder.manifest, decoder.model)
         except GapError:
             # Its partitions go on alone, as those of a round that the history no longer has.
-            self._gone.add(reading.pointer.round)
-            self._model = self._close(reading)
-            return
-        if done:
-            decoder = reading.decoder
-            assert decoder is not None
-            assert decoder.manifest is not None
-            self._read = MergedModel(reading.pointer, decoder.manifest, decoder.model)
-            self._model = self._close(reading)
+            self._gone.add(pointer.round)
+        self._model = self._close(reading)
+
+    def _reading(self, pointer: MergedPointer, decoder: _Decoder) -> MessageReading[_Decoder]:
+        log = self._broker.reader(self._provenance.topics.merges, 0, pointer.first)
+        return MessageReading(log, merge_messages(self._provenance, pointer, decoder), self._now)
 
     @staticmethod
-    def _close(reading: MergeReading | None) -> None:
+    def _close(reading: MessageReading[Any] | None) -> None:
         if reading is not None:
             reading.log.close()

@@ -7,27 +7,23 @@ owner of partition 0 makes (`leader.py`). Nothing here commits: it tells the loo
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
 
 import structlog
 
-from stream_apple.core.learner.merging.merge import MergeCounts
-from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.core.learner.merging.merge import MergeCounts, Parents
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
-from stream_apple.stream.merging.followers import Adopted, Follower
+from stream_apple.stream.merging.followers import Adopted, Follower, LocalPartitions
 from stream_apple.stream.merging.leader import Leader, Message, pause_s
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
 from stream_apple.stream.merging.merging_context import MergingContext
-from stream_apple.stream.merging.open_rounds import Standing
-from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
-from stream_apple.stream.positions.lineage import SnapshotPointer
-from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergedPointer, MergeNote
-from stream_apple.stream.snapshots.codec import Snapshot
-from stream_apple.stream.snapshots.merge_messages import RosterEntry, round_of
+from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
+from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder
+from stream_apple.stream.snapshots.merge_messages import round_of
+from stream_apple.stream.snapshots.writer import SnapshotWriter
 
 POLL_S = 0.1
 """The longest time between two looks at the note of partition 0, while partitions wait."""
@@ -39,105 +35,45 @@ DEFER_S = 2.0
 _log = structlog.get_logger()
 
 
-class Merging:
-    """What a loop has done at the ends of rounds, and calls as partitions are assigned, stop and leave.
-
-    This class merges nothing: each partition keeps a model of its own. `MergedPartitions` merges.
-    """
-
-    @property
-    def busy(self) -> bool:
-        """Whether partitions wait for work that is done here, and not for records or for other workers."""
-        return False
-
-    @property
-    def due_in_s(self) -> float:
-        """Return for how many seconds there is nothing to do here, if it is not busy and nothing comes."""
-        return math.inf
-
-    @property
-    def unsaved(self) -> Collection[Partition]:
-        """Return the partitions that need a snapshot to be merged or to go on; the longest wait comes first."""
-        return ()
-
-    @property
-    def unwritten(self) -> bool:
-        """Whether the open transaction lacks what partitions have gone on with in it, so that no commit may be made."""
-        return False
-
-    def write(self) -> None:
-        """Send the part of what is `unwritten` that threads and the broker have made possible so far."""
-
-    def iterate(self) -> bool:
-        """Do a little of the work of merging; return whether a commit is due at once."""
-        return False
-
-    def stopped(self, partition: Partition, boundary: Boundary) -> None:
-        """Take note that the partition's model has come to the end of a round."""
-        raise AssertionError(f"partition {partition.number} stopped at {boundary}, though nothing is merged")
-
-    def saving(self, partition: Partition, image: ModelImage) -> None:
-        """Take note that this snapshot of the partition's model has been begun, in the open transaction."""
-
-    def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
-        """Return what the next transaction must commit, when all snapshots in it are complete."""
-        return {partition: new for partition in owned if (new := partition.progress()) is not None}
-
-    def committed(self, progress: Mapping[Partition, Committed]) -> None:
-        """Take note that a transaction is committed, with these offsets and their notes."""
-
-    def assigned(self, partitions: Iterable[Partition]) -> None:
-        """Merge exactly these partitions from now on."""
-
-    def drop(self) -> None:
-        """Forget all partitions: they are no longer owned, or their models no longer to be trusted."""
-
-
-SaveReference: TypeAlias = Callable[[Partition, Snapshot], bool]
-"""Begins to send a partition's snapshot, unless another one of it is being sent; returns whether it has begun."""
-
-MergingFactory: TypeAlias = Callable[[Callable[[], None], LearningScheduler, SaveReference], Merging]
-"""(begin, learning, save) -> a `Merging`; `begin` opens a transaction unless one is open."""
-
-
-class MergedPartitions(Merging):
+class MergedPartitions:
     """The partitions of one worker at the ends of rounds, and the leader, if it is in this worker.
+
+    There are none, and nothing is ever done, where each partition keeps a model of its own.
 
     begin     opens a transaction unless one is open
     learning  has threads work on models
-    save      begins to send snapshots that refer to a merged model
-
-    commits   the newest commit of each partition since it was assigned
+    writer    sends snapshots that refer to a merged model
     """
 
     def __init__(
-        self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler, save: SaveReference
+        self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler, writer: SnapshotWriter
     ) -> None:
-        if context.provenance.merging is None:
-            raise ValueError("expected the provenance of models that are merged")
         self._context = context
         self._begin = begin
         self._learning = learning
-        self._save = save
-        self._settings = context.provenance.merging
+        self._writer = writer
+        settings = context.provenance.merging
+        self._max_hold_s = math.inf if settings is None else settings.max_hold_s
+        self._parents: Parents = "votes" if settings is None else settings.parents
         # A partition that has waited for half of what is allowed must write its contribution, so that it can be merged
         # by another leader, if partition 0 moves, before it goes on alone.
-        self._defer_s = min(DEFER_S, self._settings.max_hold_s / 2)
+        self._defer_s = min(DEFER_S, self._max_hold_s / 2)
         self._log = MergeLog(context)
-        self._followers: dict[int, Follower] = {}
+        self._local = LocalPartitions()
+        self._followers = self._local.followers
         self._leader: Leader | None = None
         self._written: MergedPointer | None = None
         self._lent: MergedModel | None = None
         self._offsets: list[int] | None = None  # of the messages of a merged model that have been written
         self._poll_at = 0.0
-        self.commits: dict[int, Committed] = {}
         self._released: set[int] = set()  # to be resumed in the next iteration: a rebalance may be going on now
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
         """Merge exactly these partitions from now on."""
         self.drop()
         now = self._context.now()
-        self._followers = {partition.number: Follower(partition, now) for partition in partitions}
+        if self._context.provenance.merging is not None:
+            self._followers.update({partition.number: Follower(partition, now) for partition in partitions})
         for number, follower in self._followers.items():
             self._context.recorder.noted(number, follower.note.boundary)
         self._welcome(now)
@@ -148,9 +84,9 @@ class MergedPartitions(Merging):
             self._leader.close()
         self._leader, self._written, self._lent, self._offsets = None, None, None, None
         self._context.recorder.dropped(self._followers)
-        self._followers = {}
+        self._followers.clear()
+        self._local.commits.clear()
         self._released = set()
-        self.commits = {}
         self._log.drop()
 
     @property
@@ -196,34 +132,16 @@ class MergedPartitions(Merging):
         """Whether the partition need not write its contribution yet, as the leader is in this worker."""
         return 0 in self._followers and follower.defers(now, self._defer_s)
 
-    @property
-    def lent(self) -> Mapping[int, Standing]:
-        """Return where partitions stand whose contributions are in this worker's memory, and not committed yet."""
-        return {
-            number: Standing(
-                offset=each.boundary.at,
-                boundary=BoundaryNote(*each.boundary, BoundaryState.CONTRIBUTED),
-                snapshot=SnapshotPointer(each.boundary.at, -1, -1, each.digest),
-            )
-            for number, each in self._followers.items()
-            if each.lends
-        }
-
     def _in_turn(self) -> list[Follower]:
         return sorted(self._followers.values(), key=lambda follower: follower.since)
-
-    def model(self, entry: RosterEntry) -> Mergeable | None:
-        """Return the partition's model, if it is in this worker and still at this contribution; else None."""
-        follower = self._followers.get(entry.partition)
-        if follower is None or not follower.stands_at(entry):
-            return None
-        return mergeable_of(follower.partition.model.learner)
 
     def iterate(self) -> bool:
         """Do a little of the work of merging; return whether a commit is due at once.
 
         SnapshotError if an earlier merge can't be read; GapError if records behind a boundary were answered already.
         """
+        if not self._followers:
+            return False
         now = self._context.now()
         self._welcome(now)
         self._move_gates()
@@ -275,7 +193,7 @@ class MergedPartitions(Merging):
         self._answer(waiting)
         for follower in waiting:
             borrowed = self._leader is not None and self._leader.borrows(follower.partition.number)
-            if follower.waiting and not borrowed and now - follower.since > self._settings.max_hold_s:
+            if follower.waiting and not borrowed and now - follower.since > self._max_hold_s:
                 self._skip(follower, "no merged model has come in time")
 
     def _answer(self, waiting: Sequence[Follower]) -> None:
@@ -288,7 +206,7 @@ class MergedPartitions(Merging):
             mine = [follower for follower in waiting if follower.rounds.held and follower.boundary.round == number]
             for follower in mine:
                 if isinstance(answer, MergedModel):
-                    self._take_if_written(follower, answer)
+                    self._take(follower, answer)
                 elif answer is NoMerge.GONE:
                     self._skip(follower, "the merged model is gone from the log")
             if answer not in (NoMerge.ABSENT, NoMerge.GONE):
@@ -301,12 +219,10 @@ class MergedPartitions(Merging):
         merge = None if committed is None else self._context.provenance.read_metadata(0, committed).merge
         return None if merge is None else merge.merged
 
-    def _take_if_written(self, follower: Follower, merged: MergedModel) -> None:
-        """Have the merged model adopted; before it has been written, only by a partition whose table it will be."""
-        if merged.pointer is not None or merged.manifest.includes(follower.partition.number, follower.boundary.at):
-            self._take(follower, merged)
-
     def _take(self, follower: Follower, merged: MergedModel) -> None:
+        """Have the merged model adopted; before it has been written, only by a partition whose table it will be."""
+        if merged.pointer is None and not merged.manifest.includes(follower.partition.number, follower.boundary.at):
+            return
         follower.partition.enter(State.ADOPTING)
 
         def taken(adopted: Adopted) -> None:
@@ -317,7 +233,7 @@ class MergedPartitions(Merging):
                 self._released.add(follower.partition.number)
             self._log_adoption(follower, merged, adopted.counts)
 
-        self._learning.ask(follower.partition, partial(follower.take, merged, self._settings), taken)
+        self._learning.ask(follower.partition, partial(follower.take, merged, self._parents), taken)
 
     def _log_adoption(self, follower: Follower, merged: MergedModel, counts: MergeCounts | None) -> None:
         record = follower.record
@@ -369,15 +285,17 @@ class MergedPartitions(Merging):
             self._leader.look_soon()
         self._hold(follower, len(self._followers))
 
-    def saving(self, partition: Partition, image: ModelImage) -> None:
+    def saving(self, partition: Partition, snapshot: Snapshot | SnapshotEncoder) -> None:
         """Take note that this snapshot of the partition's model has been begun, in the open transaction; record it."""
         follower = self._followers.get(partition.number)
-        if follower is not None and follower.begin_to_save(image):
+        if follower is not None and follower.begin_to_save(snapshot):
             self._record(follower)
             self._released.add(partition.number)
 
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
         """Return what the next transaction must commit, when all snapshots in it are complete."""
+        if not self._followers:
+            return {partition: new for partition in owned if (new := partition.progress()) is not None}
         found = {}
         for partition in owned:
             follower = self._followers[partition.number]
@@ -395,10 +313,12 @@ class MergedPartitions(Merging):
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
         """Take note that a transaction is committed, with these offsets and their notes."""
+        if not self._followers:
+            return
         # The notes are made again here: nothing that they depend on has changed since `progress`.
         for partition, committed in progress.items():
             follower = self._followers[partition.number]
-            self.commits[partition.number] = committed
+            self._local.commits[partition.number] = committed
             boundary = follower.has_committed(self._note(follower))
             if boundary is not None and boundary.state is BoundaryState.CONTRIBUTED:
                 pointer = partition.snapshot
@@ -410,7 +330,7 @@ class MergedPartitions(Merging):
                     digest=None if pointer is None else pointer.digest,
                 )
         if self._written is not None and self._leader is not None:
-            self._log.hand_over(self._leader.committed(self._written))
+            self._leader.committed(self._written)
             self._written, self._lent, self._offsets = None, None, None
         if any(self._followers[partition.number].waiting or partition.number == 0 for partition in progress):
             self._poll_at = self._context.now()  # what has just been committed need not wait for the next poll
@@ -423,7 +343,9 @@ class MergedPartitions(Merging):
         if first is None or first.partition.state not in ANSWERING:
             return
         if self._leader is None:
-            self._leader = self._new_leader(first)
+            merge = first.partition.plan.merge
+            newest = None if merge is None else merge.merged
+            self._leader = Leader(self._context, self._log, self._learning.run_aside, newest, self._local)
         self._leader.step()
         made = self._leader.made
         if made is not None and self._lent is None:
@@ -449,8 +371,10 @@ class MergedPartitions(Merging):
             follower.record = record = record._replace(merged=self._written)
         if follower.reference is not None:
             assert record.merged is not None
-            if not self._save(follower.partition, follower.reference.to_snapshot(record.merged)):
+            if self._writer.is_writing(follower.partition):
                 return
+            self._begin()
+            self._writer.begin(follower.partition, follower.reference.to_snapshot(record.merged))
             follower.reference = None
         self._record(follower)
 
@@ -466,8 +390,3 @@ class MergedPartitions(Merging):
         if len(self._offsets) < len(messages):
             return None
         return MergedPointer(round_of(messages[0][0]), min(self._offsets), max(self._offsets))
-
-    def _new_leader(self, first: Follower) -> Leader:
-        merge = first.partition.plan.merge
-        newest = None if merge is None else merge.merged
-        return Leader(self._context, self._learning.run_aside, newest, self)

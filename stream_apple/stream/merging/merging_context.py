@@ -12,20 +12,11 @@ from stream_apple.stream.positions.merge_note import BoundaryNote
 from stream_apple.stream.snapshots.merge_messages import MergeManifest
 
 
-class MergeSummary(NamedTuple):
-    """Says what a merge was made of, and what that took: `seconds` from the round's closing to the commit."""
-
-    manifest: MergeManifest
-    seconds: float
-    read_bytes: int
-    written_bytes: int
-
-
 class BoundaryRecorder(Protocol):
     """Counts what becomes of partitions at the ends of rounds; all calls are on the loop's thread."""
 
-    def merged(self, summary: MergeSummary) -> None:
-        """Note that this worker has made a merge, and that it is committed."""
+    def merged(self, merge: MergeManifest, seconds: float, read_bytes: int, written_bytes: int) -> None:
+        """Note that this worker has made a merge, which took `seconds` from the round's closing to the commit."""
 
     def noted(self, partition: int, boundary: BoundaryNote | None) -> None:
         """Note the newest committed boundary of a partition that has just been assigned; None: there is none."""

@@ -10,11 +10,11 @@ enough for that.
 """
 
 from enum import StrEnum
-from typing import NamedTuple
 
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.schema_gate import SchemaGate
 from stream_apple.stream.positions.lineage import OffsetMetadata, SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergeNote
 
@@ -79,19 +79,6 @@ ANSWERING = frozenset(
 """States in which every further record is published and committed; at the end of a round, after a wait."""
 
 
-class AwaitedSchema(NamedTuple):
-    """A schema without which the record at `offset` can't be read.
-
-    since   seconds of the worker's clock at which the wait began
-    logged  whether the wait has been logged
-    """
-
-    schema: int
-    offset: int
-    since: float
-    logged: bool = False
-
-
 class Partition:
     """One partition of the examples topic that this worker owns, or has just given back.
 
@@ -105,10 +92,10 @@ class Partition:
     epoch_ended       whether an epoch has ended since the newest whole snapshot
     recovered         whether it has become live after a recovery, and nothing of it has been committed since
     lineage           of its model at `sent_offset`
-    awaited_schema    the schema that it waits for before it is delivered any further; None: it waits for none
+    gate              is closed while a schema is awaited, without which nothing further can be read
     """
 
-    def __init__(self, model: PartitionModel, plan: RecoveryPlan) -> None:
+    def __init__(self, model: PartitionModel, plan: RecoveryPlan, gate: SchemaGate | None = None) -> None:
         self.plan = plan
         self.model = model
         self.state = State.ASSIGNED
@@ -121,7 +108,7 @@ class Partition:
         self.epoch_ended = False
         self.recovered = False
         self.lineage = plan.lineage
-        self.awaited_schema: AwaitedSchema | None = None
+        self.gate = gate or SchemaGate(model.partition, None)
 
     @property
     def number(self) -> int:

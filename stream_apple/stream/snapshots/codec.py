@@ -88,11 +88,12 @@ class StoredManifest(StoredSums):
 
 
 class Snapshot(NamedTuple):
-    """Holds a model's state at offset `at`, ready to be sent."""
+    """Holds a model's state at offset `at`, ready to be sent; `passed` as in `ModelImage`."""
 
     at: int
     digest: str
     messages: list[bytes]
+    passed: bool = False
 
     @property
     def message_count(self) -> int:
@@ -103,8 +104,8 @@ class Snapshot(NamedTuple):
 def encode_snapshot(model: PartitionModel) -> Snapshot:
     """Return a snapshot of the present state of `model`; ModelError if a weight is not finite: that is never kept."""
     encoder = SnapshotEncoder(model, model.image())
-    messages = list(encoder)
-    return Snapshot(encoder.at, encoder.digest, messages)
+    messages = list(encoder.messages)
+    return Snapshot(encoder.at, encoder.digest, messages, encoder.passed)
 
 
 class Reference(NamedTuple):
@@ -136,13 +137,13 @@ class SnapshotEncoder:
     model  the model that `image` was taken of
     image  of the model's state; nothing may change it before the last message is made
 
-    at             the first offset that the state has not learned
+    at, passed     of the image
     message_count  how many messages there are
     digest         of the state; "" before the last message is made
     """
 
     def __init__(self, model: PartitionModel, image: ModelImage) -> None:
-        self.at = image.at
+        self.at, self.passed = image.at, image.passed
         self.digest = ""
         self._model = model
         self._image = image
@@ -151,7 +152,8 @@ class SnapshotEncoder:
         self._learner_digest = StateDigest()
         self._compressor = compressor()
 
-    def __iter__(self) -> Iterator[bytes]:
+    @property
+    def messages(self) -> Iterator[bytes]:
         """Yield all messages, in order; ModelError if a weight is not finite: that is never kept."""
         table = self._image.table
         for index, (start, stop) in enumerate(self._blocks):

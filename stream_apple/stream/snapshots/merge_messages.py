@@ -25,7 +25,6 @@ from stream_apple.core.learner.new_model import extent_of
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.table import blocks_of, check_finite, empty_table
 from stream_apple.errors import SnapshotError
-from stream_apple.stream.log.ports import Record
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,
@@ -125,9 +124,9 @@ class MergeManifest(NamedTuple):
         return any((each.partition, each.at) == (partition, at) for each in self.roster)
 
 
-def merge_key(group: str, number: int, index: int) -> bytes:
-    """Return the key of message `index` of the merged model of round `number`."""
-    return f"{group}/{number}/{index}".encode()
+def merge_key(group: str, number: int, index: int | None = None) -> bytes:
+    """Return the key of message `index` of a round's merged model; for None, what all of its keys begin with."""
+    return f"{group}/{number}/{'' if index is None else index}".encode()
 
 
 def round_of(key: bytes) -> int:
@@ -250,6 +249,27 @@ def _content(slots: int, envelope: Envelope) -> StoredMerge:
         raise SnapshotError(f"expected a manifest, found: {because(error)}") from error
 
 
+class ManifestDecoder:
+    """Takes in the last message of a merged model.
+
+    manifest  the record of the merge; None before it has come
+    """
+
+    def __init__(self, group: str, number: int) -> None:
+        self._group = group
+        self._round = number
+        self.manifest: MergeManifest | None = None
+
+    @property
+    def left(self) -> int:
+        """Return how many messages are still to come."""
+        return int(self.manifest is None)
+
+    def add(self, value: bytes | None) -> None:
+        """Take in the message; SnapshotError if it is another one."""
+        self.manifest = read_manifest(self._group, self._round, value)
+
+
 class MergeDecoder:
     """Writes a merged model into memory of its own, message by message.
 
@@ -268,25 +288,9 @@ class MergeDecoder:
         self._blocks = blocks_of(self.model.table)
 
     @property
-    def key(self) -> bytes:
-        """Return the key that the next message must have."""
-        return merge_key(self._group, self._round, self._next)
-
-    @property
     def left(self) -> int:
         """Return how many messages are still to come."""
         return len(self._blocks) + 1 - self._next
-
-    def take(self, record: Record | None, pointer: MergedPointer) -> None:
-        """Take in the next record of the log if it belongs to the merged model at `pointer`; None: the log has ended.
-
-        SnapshotError if no message of the model can follow, or if this is not the one that must come now.
-        """
-        if record is None or record.offset() > pointer.last:
-            raise SnapshotError(f"expected {self.left} messages more, found none")
-        # Records of others are passed over. If a message of the model is missing, some are `left` at the pointer's end.
-        if record.offset() >= pointer.first and record.key() == self.key:
-            self.add(record.value())
 
     def add(self, value: bytes | None) -> None:
         """Take in the next message; SnapshotError if it is not the one that must come now."""

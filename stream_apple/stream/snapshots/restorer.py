@@ -9,23 +9,16 @@ from collections.abc import Callable, Generator
 import structlog
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.stream.log.ports import Broker, Reader
+from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, NO_SNAPSHOT, Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.evidence import examine
 from stream_apple.stream.snapshots.merge_messages import MergeDecoder
-from stream_apple.stream.snapshots.merge_reading import MergeReading
-from stream_apple.stream.snapshots.reader import SnapshotReader
+from stream_apple.stream.snapshots.stored_messages import MessageReading, merge_messages, snapshot_messages
 from stream_apple.stream.snapshots.writer import SnapshotRecorder
 
-PATIENCE_S = 120.0
-"""The longest time without a message. A dead writer's transaction keeps a partition's end undecided for 45 s."""
-GONE_S = 10.0
-"""The same if the log ends before the snapshot does. A new leader may at first report too early an end."""
 _ITERATION_S = 0.05  # for reading in an iteration of the loop: the live partitions wait meanwhile
-_MESSAGES = 8  # to fetch at once; half a megabyte each
-_WAIT_S = 0.02
 
 _log = structlog.get_logger()
 
@@ -98,8 +91,8 @@ class Restorer:
         return self._waiting.pop(0)
 
     def _report(self, restore: "_Restore", partition: Partition) -> None:
-        pointer, seconds = restore.reader.pointer, self._now() - restore.began
-        partition.saved_at_ms = restore.reader.written_at_ms
+        pointer, seconds = restore.pointer, self._now() - restore.snapshot.began
+        partition.saved_at_ms = restore.snapshot.messages.written_at_ms
         self._metrics.restored(seconds)
         _log.info(
             "restored",
@@ -123,72 +116,56 @@ class _Restore:
     def __init__(self, broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float]) -> None:
         pointer = partition.snapshot
         assert pointer is not None
-        self.reader = SnapshotReader(provenance, partition.model, pointer)
-        self.log: Reader = broker.reader(provenance.topics.models, partition.number, pointer.first)
-        self.began = now()
-        self._heard = self.began
+        log = broker.reader(provenance.topics.models, partition.number, pointer.first)
+        self.pointer = pointer
+        messages = snapshot_messages(provenance, partition.model, pointer)
+        self.snapshot = MessageReading(log, messages, now, advice=f" Or {NO_SNAPSHOT}")
         self._now = now
         self._broker = broker
         self._provenance = provenance
         self._options = partition.model.learner.options
-        self._merged: MergeReading | None = None
+        self._merged: MessageReading[MergeDecoder] | None = None
 
     def close(self) -> None:
         """Close all readers that are open."""
-        self.log.close()
+        self.snapshot.log.close()
         if self._merged is not None:
             self._merged.log.close()
 
     def read_on(self, until: float) -> bool:
         """Read what there is, until that time at most; return whether the model is complete."""
+        messages = self.snapshot.messages
         try:
-            while self.reader.left and self._read() and self._now() < until:
-                pass
-            if self.reader.left:
+            if not self.snapshot.read_on(until):
                 return False
-            return self.reader.merged is None or self._read_merged(self.reader.merged, until)
+            merged = messages.decoder.merged
+            return merged is None or self._read_merged(merged, until)
+        except GapError as error:
+            gone = f"found that they are gone from the log ({error}): {NO_SNAPSHOT}"
+            raise self._ending(messages.incomplete(gone)) from error
         except SnapshotError as error:
-            raise SnapshotError(f"{error}. A model is never guessed; a new worker.group begins a new one") from error
+            raise self._ending(error) from error
+
+    @staticmethod
+    def _ending(error: SnapshotError) -> SnapshotError:
+        return SnapshotError(f"{error}. A model is never guessed; a new worker.group begins a new one")
 
     def _read_merged(self, pointer: MergedPointer, until: float) -> bool:
         """Read the merged model whose table the model has; return whether it is complete."""
         if self._merged is None:
             decoder = MergeDecoder(self._provenance.group, pointer.round, self._options)
-            self._merged = MergeReading(self._broker, self._provenance, pointer, decoder, self._now)
+            log = self._broker.reader(self._provenance.topics.merges, 0, pointer.first)
+            self._merged = MessageReading(log, merge_messages(self._provenance, pointer, decoder), self._now)
+        messages = self._merged.messages
         try:
             done = self._merged.read_on(until)
         except GapError as error:
             raise SnapshotError(
-                f"{self._merged.place}: expected it, whose table the model has, found: {error}: {NO_MERGED_MODEL}"
+                f"{messages.place}: expected it, whose table the model has, found: {error}: {NO_MERGED_MODEL}"
             ) from error
         except SnapshotError as error:
             raise SnapshotError(f"{error}: {NO_MERGED_MODEL}") from error
         if done:
-            assert self._merged.decoder is not None
-            self.reader.complete(self._merged.decoder.model)
+            with self.snapshot.messages.placed():
+                self.snapshot.messages.decoder.complete(messages.decoder.model)
         return done
-
-    def _read(self) -> int:
-        """Take in messages of the snapshot; return how many came."""
-        try:
-            # The client would wait for more messages than are still to come.
-            records = self.log.fetch(min(_MESSAGES, self.reader.left), _WAIT_S)
-        except GapError as error:
-            raise self.reader.incomplete(f"found that they are gone from the log ({error}): {NO_SNAPSHOT}") from error
-        for record in records:
-            if self.reader.left:
-                self.reader.accept(record)
-        if records:
-            self._heard = self._now()
-        else:
-            self._give_up_in_time()
-        return len(records)
-
-    def _give_up_in_time(self) -> None:
-        silent_s, end = self._now() - self._heard, self.log.log_end
-        if silent_s > GONE_S and 0 <= end <= self.reader.pointer.last:
-            raise self.reader.incomplete(
-                f"found the end of the log at {end}: was the topic made anew? Or {NO_SNAPSHOT}"
-            )
-        if silent_s > PATIENCE_S:
-            raise self.reader.incomplete(f"found none within {PATIENCE_S:g} s")

@@ -17,8 +17,8 @@ from stream_apple.stream.partitions.recovery import check_in_log
 from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, OffsetMetadata, Provenance, SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.codec import StoredManifest, read_stored_manifest
-from stream_apple.stream.snapshots.merge_reading import merged_place, read_merge
-from stream_apple.stream.snapshots.reader import SnapshotReader
+from stream_apple.stream.snapshots.merge_messages import MergeDecoder
+from stream_apple.stream.snapshots.stored_messages import merge_messages, merged_place, snapshot_messages
 
 FEW_LARGE = 50
 """Messages to fetch at once where each may have a megabyte."""
@@ -126,21 +126,20 @@ class SnapshotStore:
         topic = self._provenance.topics.models
         check_in_log(self._provenance, number, pointer, self._logs.log_range(topic, number))
         model = self._new_model(number, self._provenance.lineage_at(number, metadata.lineage, pointer.at))
-        snapshot = SnapshotReader(self._provenance, model, pointer)
-        messages = range(pointer.first, pointer.last + 1)
-        with closing(LogScan(self._logs, topic, number, messages, FEW_LARGE)) as scan:
-            while snapshot.left:
-                record = scan.take()
-                if record is None:
-                    raise snapshot.incomplete("found none")
-                snapshot.accept(record)
-        if snapshot.merged is not None:
-            snapshot.complete(self._merged(snapshot.merged, model.learner.options))
+        messages = snapshot_messages(self._provenance, model, pointer)
+        with closing(self._scan(topic, number, pointer)) as scan:
+            merged = messages.read_from(scan).merged
+        if merged is not None:
+            with messages.placed():
+                messages.decoder.complete(self._merged(merged, model.learner.options))
         return model
 
     def _merged(self, pointer: MergedPointer, options: Options) -> Mergeable:
         """Return the merged model that a snapshot refers to; GapError if it is gone, SnapshotError if it is damaged."""
         _check_merged(self._logs, self._provenance, pointer)
-        messages = range(pointer.first, pointer.last + 1)
-        with closing(LogScan(self._logs, self._provenance.topics.merges, 0, messages, FEW_LARGE)) as scan:
-            return read_merge(scan, self._provenance, pointer, options).model
+        decoder = MergeDecoder(self._provenance.group, pointer.round, options)
+        with closing(self._scan(self._provenance.topics.merges, 0, pointer)) as scan:
+            return merge_messages(self._provenance, pointer, decoder).read_from(scan).model
+
+    def _scan(self, topic: str, number: int, pointer: SnapshotPointer | MergedPointer) -> LogScan:
+        return LogScan(self._logs, topic, number, range(pointer.first, pointer.last + 1), FEW_LARGE)

@@ -11,13 +11,12 @@ and several share a transaction.
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 import structlog
 
 from stream_apple.stream.log.ports import Broker
-from stream_apple.stream.model.model_image import ModelImage
 from stream_apple.stream.partitions.partition import ANSWERING, Partition
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder
@@ -138,26 +137,22 @@ class SnapshotWriter:
         share = _EPOCH_SHARE if partition.epoch_ended else 1.0
         return self._now() - partition.unsaved_since - share * self._interval_s
 
-    def expect(self, partition: Partition) -> None:
-        """Note that a copy of the partition's state is being made, and will be given to `begin`."""
-        self._expected.add(partition)
+    def expect(self, partition: Partition, *, awaited: bool = False) -> None:
+        """Note that the partition's state is being copied, or encoded if it is awaited; `begin` will be given it."""
+        if awaited:
+            self._awaited.add(partition)
+            self._gathering_since = min(self._gathering_since, self._now())
+        else:
+            self._expected.add(partition)
 
-    def begin(self, partition: Partition, image: ModelImage) -> None:
-        """Begin to send a snapshot with this state, which nothing may change meanwhile; a transaction must be open."""
-        self._expected.discard(partition)
-        encoder = SnapshotEncoder(partition.model, image)
-        self._transfers.append(_Transfer(self._broker, self._provenance, partition, encoder, iter(encoder), self._now))
+    def begin(self, partition: Partition, snapshot: Snapshot | SnapshotEncoder) -> None:
+        """Begin to send this snapshot; one that is encoded already is awaited. A transaction must be open.
 
-    def expect_at_once(self, partition: Partition) -> None:
-        """Note that the partition's state is being encoded, and will be given to `begin_encoded`."""
-        self._awaited.add(partition)
-        self._gathering_since = min(self._gathering_since, self._now())
-
-    def begin_encoded(self, partition: Partition, snapshot: Snapshot) -> None:
-        """Begin to send this awaited snapshot; a transaction must be open."""
-        self._awaited.discard(partition)
-        messages = iter(snapshot.messages)
-        transfer = _Transfer(self._broker, self._provenance, partition, snapshot, messages, self._now, awaited=True)
+        Nothing may change the state that an encoder has before all messages are sent.
+        """
+        awaited = isinstance(snapshot, Snapshot)
+        (self._awaited if awaited else self._expected).discard(partition)
+        transfer = _Transfer(self._broker, self._provenance, partition, snapshot, self._now, awaited=awaited)
         self._transfers.append(transfer)
 
     def send_on(self) -> bool:
@@ -220,7 +215,6 @@ class _Transfer:
     """Sends one snapshot to the broker.
 
     source     the snapshot
-    messages   of the source, in order
     awaited    whether a merge waits for it
 
     bytes      sent so far
@@ -233,7 +227,6 @@ class _Transfer:
         provenance: Provenance,
         partition: Partition,
         source: Snapshot | SnapshotEncoder,
-        messages: Iterator[bytes],
         now: Callable[[], float],
         *,
         awaited: bool = False,
@@ -243,7 +236,7 @@ class _Transfer:
         self.partition = partition
         self.source = source
         self.awaited = awaited
-        self._messages = messages
+        self._messages = iter(source.messages)
         self.began = now()
         self._now = now
         self.bytes = 0

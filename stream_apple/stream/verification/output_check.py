@@ -13,6 +13,7 @@ from stream_apple.stream.log.ports import Header, Record
 from stream_apple.stream.model.dead_letters import header_list, present_form, without_message
 from stream_apple.stream.verification.answer_log import AnswerLog, FoundAnswer
 from stream_apple.stream.verification.faults import Kind
+from stream_apple.stream.verification.partition_report import Published
 
 _AT_ONCE = 256  # answers that are compared in columns; if they differ, they are compared one by one
 _REMEMBERED = 100_000  # missing answers that may still come, out of order
@@ -60,19 +61,10 @@ class OutputCheck:
         self._last = first - 1
         self._absent: dict[int, None] = {}
 
-    @property
-    def earlier(self) -> int:
-        """Return how many answers to examples in or behind a gap were given before it arose; they are not compared."""
-        return self.behind_gap + self._log.before_gap
-
-    @property
-    def foreign(self) -> int:
-        """Return how many messages of other groups were found."""
-        return self._log.foreign
-
-    def leave_out(self, examples: range) -> None:
-        """Don't compare the answers to these examples, as the model's are not known."""
-        self._log.leave_out(examples)
+    def published(self, expected: int) -> Published:
+        """Return the counts, given how many answers the model had to give."""
+        earlier = self.behind_gap + self._log.before_gap
+        return Published(expected, self.matched, earlier, self.gone, self._log.foreign)
 
     def expect_all(self, answers: Answers) -> None:
         """Compare the next answers, in the order of the examples, with the published ones.

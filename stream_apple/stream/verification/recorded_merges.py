@@ -17,9 +17,9 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory
-from stream_apple.stream.snapshots.merge_messages import Envelope, MergeManifest, read_manifest
-from stream_apple.stream.snapshots.merge_reading import merged_place, read_merge
+from stream_apple.stream.snapshots.merge_messages import Envelope, MergeDecoder, MergeManifest, read_manifest
 from stream_apple.stream.snapshots.store import FEW_LARGE, Logs
+from stream_apple.stream.snapshots.stored_messages import merge_messages, merged_place
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.untrusted import MalformedError, from_msgpack
 
@@ -119,8 +119,9 @@ class RecordedMerges:
         if pointer.last >= high:
             raise SnapshotError(f"{place}: expected it, found the log to end at {high}")
         scan = self._scan_from(pointer, high)
+        decoder = MergeDecoder(self._group, pointer.round, like.learner.options)
         try:
-            decoder = read_merge(scan, self._provenance, pointer, like.learner.options)
+            merge_messages(self._provenance, pointer, decoder).read_from(scan)
         except (SnapshotError, GapError):
             self.close()
             raise

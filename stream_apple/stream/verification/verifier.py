@@ -120,8 +120,8 @@ class Verifier:
             replay.crossing.finish(proved, left_out, number)
         report = self._report(replay, replay.unproved, faults)
         return report._replace(
-            predictions=_published(replay.predictions, predictions),
-            dead_letters=_published(replay.dead_letters, letters),
+            predictions=predictions.published(replay.predictions),
+            dead_letters=letters.published(replay.dead_letters),
         )
 
     def _report(self, replay: Replay, unproved: Unproved | None, faults: Faults) -> Report:
@@ -171,26 +171,27 @@ class Verifier:
         models = self._provenance.fingerprints(number, lineage)
         subject = Subject(topic, number, models, range(lineage.start, stop), gaps=[range(*gap) for gap in lineage.gaps])
         self._reached[number] = (0, 0)
-        foreign = self._drain(subject, faults)
+        predictions, letters = self._drain(subject, faults)
         return Report(
             number,
             lineage.model,
             Covered("snapshot", stop, stop, 0, Unproved(lineage.start, stop, why), lineage.start),
-            Published(foreign=foreign[0]),
-            Published(foreign=sum(foreign[1:])),
+            predictions,
+            letters,
             lineage.gaps,
             metadata.snapshot,
             fault_count=faults.counts.total(),
             faults=faults.first,
         )
 
-    def _drain(self, subject: Subject, faults: Faults) -> list[int]:
-        """Judge the outputs without comparing answers; return how many messages of each log are of other groups."""
+    def _drain(self, subject: Subject, faults: Faults) -> tuple[Published, Published]:
+        """Judge the outputs without comparing answers; return how many of their messages are of other groups."""
         with ExitStack() as opened:
             logs = self._outputs.open_up(opened, subject, faults)
             for log in logs:
                 log.drain()
-            return [log.foreign for log in logs]
+        predictions, *letters = (log.foreign for log in logs)
+        return Published(foreign=predictions), Published(foreign=sum(letters))
 
     def _newest(
         self, number: int, committed: Committed, faults: Faults
@@ -217,10 +218,9 @@ class Verifier:
         """Return the report if there is no model yet; outputs are searched for unreadable and misplaced messages."""
         topics, faults = self._provenance.topics, Faults()
         low = self._logs.log_range(topics.examples, number).low
-        foreign = [0, 0]
+        predictions = letters = Published()
         if number < self._logs.partition_count(topics.predictions):
-            foreign = self._drain(Subject(topics.examples, number), faults)
-        predictions, letters = Published(foreign=foreign[0]), Published(foreign=sum(foreign[1:]))
+            predictions, letters = self._drain(Subject(topics.examples, number), faults)
         nothing = Covered(None, low, low)
         return Report(
             number, None, nothing, predictions, letters, fault_count=faults.counts.total(), faults=faults.first
@@ -250,8 +250,8 @@ class Verifier:
                 answers, known = Outputs([], []), replay.unproved
                 yield from replay.learn(records, answers)
                 if replay.unproved is not None and known is None:
-                    predictions.leave_out(range(*replay.unproved[:2]))
-                    letters.leave_out(range(*replay.unproved[:2]))
+                    for log in logs[:2]:  # the model's answers to these examples are not known
+                        log.leave_out(range(*replay.unproved[:2]))
                 for run in answers.predictions:
                     predictions.expect_all(run)
                 for answer in answers.dead_letters:
@@ -287,7 +287,3 @@ class Verifier:
         )
         number = replay.model.partition
         faults.add(Fault(Kind.SNAPSHOT, self._provenance.topics.models, number, pointer.first, pointer.at, text))
-
-
-def _published(expected: int, check: OutputCheck) -> Published:
-    return Published(expected, check.matched, check.earlier, check.gone, check.foreign)

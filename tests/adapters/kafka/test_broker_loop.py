@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from support.kafka.connections import fill
 from support.kafka.mock_cluster import make_mock_topics
 from support.kafka.raw_header import send_with_header
+from support.merges import nothing_merged
 from support.null_watchers import NullObserver
 from support.records import DECODER, SETTINGS, START
 from support.topics import FOREVER, TopicFactory, read_all
@@ -206,7 +207,8 @@ def run_until_done(
 
     owned = OwnedPartitions(broker, provenance, new_model, metrics)
     settings = LoopSettings(fetch_records=500, commits=CommitSettings(700, 0.05), snapshot_interval_s=0.1)
-    loop = Loop(broker, owned, settings, Watchers(metrics, Health(), NullObserver()), ThreadPool(2))
+    watchers, merging = Watchers(metrics, Health(), NullObserver()), nothing_merged(broker, provenance)
+    loop = Loop(broker, owned, settings, watchers, ThreadPool(2), merging)
     commit = broker.commit
     deadline = time.monotonic() + DEADLINE_S
 

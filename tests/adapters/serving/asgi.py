@@ -12,7 +12,7 @@ from support.planted_pair import SETTINGS, finder, planted
 from support.records import TOPIC
 
 from stream_apple.adapters.serving.answering import Answering
-from stream_apple.adapters.serving.application import Application, RequestBounds
+from stream_apple.adapters.serving.application import Application
 from stream_apple.adapters.serving.questions import Questions
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.monitoring.serving_metrics import ServingMetrics
@@ -134,9 +134,7 @@ def application_of(
         lambda key, count: len(key) % count,
     )
     questions = Questions(most, mapped=settings.mapping is not None)
-    return Application(
-        "clicks", answering, questions, RequestBounds(body, body_s), metrics or ServingMetrics()
-    ).routes()
+    return Application("clicks", answering, questions, body, metrics or ServingMetrics(), body_s).routes()
 
 
 MAPPED = SETTINGS._replace(mapping=InputMapping(label="y", features="*"))

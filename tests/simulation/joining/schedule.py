@@ -81,7 +81,7 @@ class JoinSchedule(History[JoinerProcess]):
 
     def _retain(self) -> None:
         for number, committed in self._group.offsets.items():
-            position = read_position(committed, JOIN_RULE, "").position
+            position = read_position(committed, JOIN_RULE, "")[0]
             self._forget(self._cluster.log(JOIN_RULE.impressions, number), position.impressions)
             self._forget(self._cluster.log(JOIN_RULE.outcomes, number), position.window_from)
         self._note(

@@ -210,7 +210,7 @@ class TestStartingPoint:
     def start(self, position: JoinPosition, rule: object = AT_ONCE, logs: JoinLogs = LOGS) -> JoinPosition:
         """Where to go on."""
         committed = position.to_committed(AT_ONCE, AT_ONCE.fingerprint)
-        return starting_point(rule, 0, committed, logs)  # type: ignore[arg-type]
+        return starting_point(rule, 0, committed, logs).position  # type: ignore[arg-type]
 
     def test_it_comes_back(self) -> None:
         """All that is committed."""

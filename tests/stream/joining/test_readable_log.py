@@ -11,6 +11,7 @@ from support.records import FakeRecord
 from stream_apple.errors import GapError
 from stream_apple.stream.joining.readable_log import ReadableLog
 from stream_apple.stream.log.ports import AbortableError, Record
+from stream_apple.stream.partitions.schema_gate import SchemaGate
 
 PLAIN, WITH_A_FRAME = b"{}", b"\0" + FRAMED.to_bytes(4, "big")
 
@@ -44,16 +45,16 @@ def offsets(log: ReadableLog, most: int = 10) -> list[int]:
 def test_a_record_waits_for_its_schema(log_events: list[EventDict]) -> None:
     """And those behind it; those before it do not. After a second it is told, and when the schema is there."""
     clock = Clock(5.0)
-    log = ReadableLog(Reader(PLAIN, WITH_A_FRAME, PLAIN), 4, KnownSchemas(known_after=4), clock)
+    log = ReadableLog(Reader(PLAIN, WITH_A_FRAME, PLAIN), SchemaGate(4, KnownSchemas(known_after=4), clock))
     assert offsets(log) == [0]
-    assert (log.awaited_s, log.log_end) == (0.0, 9)
+    assert (log.gate.awaited_s, log.log_end) == (0.0, 9)
     assert offsets(log) == []
     clock.now += 2
-    assert (offsets(log), log.awaited_s) == ([], 2.0)
+    assert (offsets(log), log.gate.awaited_s) == ([], 2.0)
     assert [each["event"] for each in log_events] == ["schema_awaited"]
     assert {"partition": 4, "offset": 1, "schema": FRAMED}.items() <= log_events[0].items()
     assert offsets(log) == [1, 2]
-    assert log.awaited_s == 0
+    assert log.gate.awaited_s == 0
     assert [each["event"] for each in log_events] == ["schema_awaited", "schema_found"]
     with pytest.raises(AbortableError, match="no more"):
         log.fetch(10)
@@ -61,6 +62,6 @@ def test_a_record_waits_for_its_schema(log_events: list[EventDict]) -> None:
 
 def test_without_a_registry_nothing_waits() -> None:
     """What is framed is for others to refuse."""
-    log = ReadableLog(Reader(PLAIN, WITH_A_FRAME, PLAIN), 0, None)
+    log = ReadableLog(Reader(PLAIN, WITH_A_FRAME, PLAIN), SchemaGate(0, None))
     assert offsets(log, 2) == [0, 1]
     assert offsets(log) == [2]

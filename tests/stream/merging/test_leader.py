@@ -12,16 +12,17 @@ from simulation.memory_broker import Member, MemoryBroker
 from simulation.small import small
 from stream.merging.merged_models import OPTIONS
 from support.clock import Clock
-from support.no_local_partitions import NothingLocal
 from support.operations import operations
 from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 
 from stream_apple.core.learner.merging.merge import merge
+from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.leader import Leader, pause_s
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
-from stream_apple.stream.merging.merging_context import MergeSummary, MergingContext
+from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.positions.merge_note import (
@@ -32,6 +33,7 @@ from stream_apple.stream.positions.merge_note import (
     MergeSettings,
 )
 from stream_apple.stream.snapshots.codec import encode_snapshot, refer
+from stream_apple.stream.snapshots.merge_messages import MergeManifest, RosterEntry
 
 TOPICS = Topics(TOPIC, "predictions", "dead-letters", "models", "merges")
 MEMBER = Member("group", "worker-0", "group.worker-0")
@@ -45,6 +47,19 @@ class PeekingBroker(MemoryBroker):
     def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """As the test has it."""
         return {number: self.notes.get(number) for number in partitions}
+
+
+class ThereAtFirst(LocalPartitions):
+    """A model of the leader's own worker, at its contribution until it is set to None."""
+
+    def __init__(self, contributed: PartitionModel) -> None:
+        super().__init__()
+        self.contributed: PartitionModel | None = contributed
+
+    def model(self, entry: RosterEntry) -> Mergeable | None:
+        """The model, if it is there."""
+        there = self.contributed
+        return mergeable_of(there.learner) if there is not None and there.partition == entry.partition else None
 
 
 class Contribution(NamedTuple):
@@ -66,12 +81,13 @@ class World:
         self.broker.notes = self.notes
         self.clock = Clock(0.0)
         self.tasks: list[tuple[Callable[[], object], Callable[[object], None]]] = []
-        self.summaries: list[MergeSummary] = []
+        self.merges: list[tuple[MergeManifest, int, int]] = []
         self.leader = self.leads(None)
 
-    def leads(self, newest: MergedPointer | None) -> Leader:
+    def leads(self, newest: MergedPointer | None, local: LocalPartitions | None = None) -> Leader:
         """A new leader, which knows where the newest merged model is."""
-        return Leader(self.context, lambda call, then: self.tasks.append((call, then)), newest, NothingLocal())
+        log, local = MergeLog(self.context), local or LocalPartitions()
+        return Leader(self.context, log, lambda call, then: self.tasks.append((call, then)), newest, local)
 
     @property
     def context(self) -> MergingContext:
@@ -79,9 +95,9 @@ class World:
         recorder: Any = self
         return MergingContext(self.broker, self.provenance, OPTIONS, self.model, recorder, self.clock)
 
-    def merged(self, summary: MergeSummary) -> None:
+    def merged(self, merge: MergeManifest, _seconds: float, read_bytes: int, written_bytes: int) -> None:
         """Count."""
-        self.summaries.append(summary)
+        self.merges.append((merge, read_bytes, written_bytes))
 
     def model(self, partition: int, lineage: Lineage) -> PartitionModel:
         """One that has learned nothing."""
@@ -173,11 +189,10 @@ class TestMerging:
                 (number, models[number].next_offset, models[number].digest()) for number in range(3)
             ]
             assert manifest.counts == expected.counts._asdict()
-            (summary,) = world.summaries
-            made = summary.manifest
+            ((made, read_bytes, written_bytes),) = world.merges
             assert (made.round, made.members, made.left_out) == (3, (0, 1, 2), {})
-            assert summary.read_bytes > 0
-            assert summary.written_bytes > 0
+            assert read_bytes > 0
+            assert written_bytes > 0
             world.works(leader)
             assert leader.ready is None
 
@@ -234,6 +249,22 @@ class TestMerging:
             assert [each.partition for each in answer.manifest.roster] == [0, 2]
             expected = merge([models[0].learner, models[2].learner])
             assert answer.manifest.digest == expected.model.digest()
+
+    def test_a_local_partition_that_goes_on(self) -> None:
+        """While the contribution of a later one is read, which is read to its end: then its own is read as well."""
+        with small(64):
+            world = World()
+            models = [world.contributes(number, 3) for number in range(3)]
+            local = ThereAtFirst(models[0])
+            leader = world.leads(None, local)
+            world.clock.tick = 0.1  # a step reads no more than once
+            world.works(leader, 2)
+            local.contributed = None
+            world.works(leader)
+            answer = world.answer(world.follower(world.commits(leader)), 3)
+            assert isinstance(answer, MergedModel)
+            assert answer.manifest.left_out == {}
+            assert answer.manifest.digest == merge([model.learner for model in models]).model.digest()
 
     def test_a_damaged_contribution(self) -> None:
         """Does not keep the others waiting."""

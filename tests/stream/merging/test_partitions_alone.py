@@ -32,6 +32,7 @@ from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote, MergeSettings
+from stream_apple.stream.snapshots.merge_history import MergeHistory
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 
@@ -56,7 +57,7 @@ def run_until_noted(process: Process, number: int, cluster: MemoryCluster, state
 class FakeLog:
     """A log of merges that says of each round what it is told to, and of others that they are not merged."""
 
-    busy = False
+    busy, knows_all, history = False, True, MergeHistory()
 
     def __init__(self, answers: Mapping[int, NoMerge]) -> None:
         self._answers = answers

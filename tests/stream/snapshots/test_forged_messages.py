@@ -31,7 +31,7 @@ from stream_apple.stream.merging.adoptions import decode_adoption, encode_adopti
 from stream_apple.stream.positions.lineage import OffsetMetadata, SnapshotPointer
 from stream_apple.stream.snapshots.codec import encode_snapshot, read_stored_manifest
 from stream_apple.stream.snapshots.merge_messages import MergeDecoder, encode_merge, read_manifest
-from stream_apple.stream.snapshots.reader import SnapshotReader
+from stream_apple.stream.snapshots.stored_messages import snapshot_messages
 
 TAKEN = encode_snapshot(grown())
 PLACE = rf"the snapshot of examples-0 at offset {TAKEN.at} \(models-0, messages 0 to {len(TAKEN.messages) - 1}\): "
@@ -41,10 +41,10 @@ RANDOMS = st.randoms(use_true_random=False)
 
 def read_snapshot(messages: list[bytes | None]) -> bool:
     """As a worker reads it; SnapshotError."""
-    reader = SnapshotReader(PROVENANCE, empty(), pointer(TAKEN))
+    stored = snapshot_messages(PROVENANCE, empty(), pointer(TAKEN))
     for at, value in enumerate(messages):
-        reader.accept(FakeRecord(0, at, value, 1, PROVENANCE.snapshot_key(0, at)))
-    return not reader.left
+        stored.take(FakeRecord(0, at, value, 1, PROVENANCE.snapshot_key(0, at)))
+    return not stored.left
 
 
 def read_merge(messages: list[bytes | None]) -> bool:

@@ -8,15 +8,11 @@ from contextlib import suppress
 
 from stream_apple.adapters.kafka.admin import Cluster, Finding
 from stream_apple.adapters.kafka.preflight.before_fencing import check_policies, client_faults
-from stream_apple.adapters.kafka.preflight.joined_before import (
-    check_joined_before,
-    committed_by_joiners,
-    refuse_joined_before,
-)
+from stream_apple.adapters.kafka.preflight.joined_before import committed_by_joiners, joined_before
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.joining.rule import JoinRule
-from stream_apple.stream.joining.starting_point import JoinLogs, found_starting_point
+from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
 from stream_apple.stream.log.ports import Committed
 
 
@@ -34,12 +30,14 @@ def check_before_joining(cluster: Cluster, config: Config) -> None:
         return
     with suppress(BrokerError):
         committed = committed_by_joiners(config, range(partitions))
-        refuse_joined_before(config, cluster, committed)
+        with suppress(BrokerError):
+            if (text := joined_before(config, cluster, committed)) is not None:
+                raise ConfigurationError(f"group {config.join.group}: {text}")
         known = {number: each for number, each in committed.items() if each is not None}
         shown, said = (cluster.log_ranges(topic, known) for topic in (rule.impressions, rule.outcomes))
         for number, each in known.items():
             logs = JoinLogs(shown[number], said[number])
-            found_starting_point(rule, number, each, logs, config.worker.accepted_gaps)
+            starting_point(rule, number, each, logs, config.worker.accepted_gaps)
 
 
 def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
@@ -59,7 +57,8 @@ def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
     shown, said = (cluster.log_ranges(topic, range(partitions)) for topic in (rule.impressions, rule.outcomes))
     known = sum(each is not None for each in committed.values())
     yield Finding("ok", subject, f"readable, partitions of {rule.impressions} with an offset: {known}")
-    yield from check_joined_before(config, cluster, committed)
+    if (text := joined_before(config, cluster, committed)) is not None:
+        yield Finding("fault", subject, text)
     for number, each in committed.items():
         yield from _partition(config, rule, number, each, JoinLogs(shown[number], said[number]))
 
@@ -70,7 +69,7 @@ def _partition(
     """Yield faults and notes about one partition."""
     subject = f"group {config.join.group}"
     try:
-        found = found_starting_point(rule, number, committed, logs, config.worker.accepted_gaps)
+        found = starting_point(rule, number, committed, logs, config.worker.accepted_gaps)
     except (ConfigurationError, GapError) as error:
         yield Finding("fault", subject, str(error))
         return

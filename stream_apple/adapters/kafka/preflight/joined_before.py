@@ -9,15 +9,14 @@ wrote it and the topics between which it joins, and was committed together with 
     a heartbeat that covers more impressions than there are               the topic was made anew: no evidence
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Collection, Mapping
+from contextlib import closing
 from typing import NamedTuple
 
-from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
+from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
 from stream_apple.adapters.kafka.log_reader import CommittedReader, committed_now
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
-from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.joining.own_messages import HeartbeatOrigin, origin_of_heartbeat
 from stream_apple.stream.log.ports import Committed
 
@@ -32,19 +31,18 @@ class _Evidence(NamedTuple):
 Offsets = Mapping[int, Committed | None]
 
 
-def check_joined_before(config: Config, cluster: Cluster, committed: Offsets) -> Iterator[Finding]:
-    """Yield a fault if impressions have been joined into this examples topic, and the group has no offset of them.
+def joined_before(config: Config, cluster: Cluster, committed: Offsets) -> str | None:
+    """Return a text if impressions have been joined into this examples topic, and the group has no offset of them.
 
     committed  what `committed_by_joiners` returns of all partitions
     """
     join, beginning = config.join, _without_offset(committed)
     if not beginning or cluster.topics.get(join.outcomes) != len(committed):
-        return
+        return None
     evidence = _evidence(config, cluster, beginning)
     # Another joiner of this group may have committed its first transaction since the offsets were read.
     beginning = _without_offset(committed_by_joiners(config, sorted(evidence))) if evidence else []
-    for number in beginning[:1]:
-        yield Finding("fault", f"group {join.group}", _refusal(config, number, evidence[number]))
+    return _refusal(config, beginning[0], evidence[beginning[0]]) if beginning else None
 
 
 def _refusal(config: Config, number: int, evidence: _Evidence) -> str:
@@ -59,13 +57,6 @@ def _refusal(config: Config, number: int, evidence: _Evidence) -> str:
         f"{group}, {known}: each impression would become an example a second time. Set {back}topics.examples to a "
         f"new topic, with a new worker.group"
     )
-
-
-def refuse_joined_before(config: Config, cluster: Cluster, committed: Offsets) -> None:
-    """Raise ConfigurationError where `check_joined_before` finds a fault; brokers that don't answer are no reason."""
-    with suppress(BrokerError):
-        for finding in check_joined_before(config, cluster, committed):
-            raise ConfigurationError(f"{finding.subject}: {finding.text}")
 
 
 def committed_by_joiners(config: Config, partitions: Collection[int]) -> Offsets:

@@ -6,11 +6,8 @@ from support.topics import TopicFactory
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.admin import Cluster
-from stream_apple.adapters.kafka.preflight.joined_before import (
-    check_joined_before,
-    committed_by_joiners,
-    refuse_joined_before,
-)
+from stream_apple.adapters.kafka.preflight.join_check import check_before_joining
+from stream_apple.adapters.kafka.preflight.joined_before import committed_by_joiners, joined_before
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.own_messages import heartbeat_key, heartbeat_value
@@ -56,13 +53,12 @@ class Join:
         """What `check` says; `join` refuses to start where that is something."""
         cluster = Cluster(self.config.kafka)
         committed = committed_by_joiners(self.config, range(cluster.topics[self.config.join.impressions]))
-        found = [f"{each.subject}: {each.text}" for each in check_joined_before(self.config, cluster, committed)]
+        text = joined_before(self.config, cluster, committed)
+        found = [] if text is None else [f"group {self.config.join.group}: {text}"]
         if found:
             with pytest.raises(ConfigurationError) as caught:
-                refuse_joined_before(self.config, cluster, committed)
+                check_before_joining(cluster, self.config)
             assert str(caught.value) == found[0]
-        else:
-            refuse_joined_before(self.config, cluster, committed)
         return found
 
 

@@ -111,7 +111,7 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
         except OtherSettingsError as error:
             raise _of_other_settings(config, store, 0, error) from error
         found = False
-        for number, committed in sorted(logs.committed(numbers).items()):
+        for number, committed in sorted(logs.committed_now(numbers).items()):
             if committed is None:
                 continue
             try:

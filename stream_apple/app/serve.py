@@ -46,7 +46,7 @@ def serve(config: Config, signals: Signals) -> int:
         logs = stack.enter_context(closing(KafkaLogs(config, retry=RetryPolicy(_KAFKA_S), ahead_kib=_AHEAD_KIB)))
         sources = stack.enter_context(closing(sources_of(config, logs)))
         numbers = all_partitions(logs, OutageLog(config.kafka))
-        _check_group(sources.provenance, logs.committed(numbers))
+        _check_group(sources.provenance, logs.committed_now(numbers))
         settings = settings_of(config)
         reader = InstanceReader(settings)
         warm_up(settings, settings.decoder())

@@ -116,7 +116,7 @@ def _models_of_the_group(config: Config, cluster: Cluster) -> dict[int, list[str
     """Return all fingerprints that each partition's model has had; None if the offsets are of another configuration."""
     provenance = Provenance.of(config)
     with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
-        noted = logs.committed(range(cluster.topics.get(config.topics.examples, 0)))
+        noted = logs.committed_now(range(cluster.topics.get(config.topics.examples, 0)))
     try:
         return {
             number: provenance.fingerprints(number, provenance.read_metadata(number, each).lineage)

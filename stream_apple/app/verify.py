@@ -21,7 +21,7 @@ def verify(config: Config, partitions: Sequence[int], to: int | None, progress: 
     topic, group = config.topics.examples, config.worker.group
     with closing(KafkaLogs(config)) as logs:
         numbers = logs.chosen(partitions)
-        if not any(logs.committed(numbers).values()):
+        if not any(logs.committed_now(numbers).values()):
             raise ConfigurationError(
                 f"expected offsets of {topic} that group {group} has committed, found none: "
                 f"no worker has published anything with this configuration"

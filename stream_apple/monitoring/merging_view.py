@@ -28,7 +28,7 @@ def newest_merge(logs: Logs, provenance: Provenance) -> MergeFacts | None:
 
     SnapshotError if the noted message is not the manifest of that merge.
     """
-    committed = logs.committed([0])[0]
+    committed = logs.committed_now([0])[0]
     merge = None if committed is None else provenance.read_metadata(0, committed).merge
     if merge is None or merge.merged is None:
         return None

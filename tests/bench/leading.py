@@ -154,7 +154,7 @@ class StoredTopics:
         """As many as have contributed."""
         return len(self._contributed)
 
-    def peek(self, _partitions: Any) -> Mapping[int, Committed]:
+    def committed_now(self, _partitions: Any) -> Mapping[int, Committed]:
         """All."""
         return {number: each.committed for number, each in enumerate(self._contributed)}
 

@@ -120,7 +120,7 @@ class Progress:
 
     def records(self, partitions: int) -> int:
         """Answered in all of the partitions."""
-        return sum(0 if each is None else each.offset for each in self._logs.committed(range(partitions)).values())
+        return sum(0 if each is None else each.offset for each in self._logs.committed_now(range(partitions)).values())
 
 
 def measured_record(site: Site, method: str, bits: int) -> dict[str, float]:
@@ -411,7 +411,7 @@ class Noted:
         """As many."""
         return len(self._texts)
 
-    def peek(self, _partitions: Any) -> dict[int, Committed]:
+    def committed_now(self, _partitions: Any) -> dict[int, Committed]:
         """All."""
         self._offset += 1
         return {number: Committed(self._offset, text) for number, text in enumerate(self._texts)}

@@ -163,7 +163,7 @@ class Client:
         self.owned -= set(partitions)
 
     def _resume(self, partition: int) -> int:
-        committed = self.broker.committed([partition])[partition]
+        committed = self.broker.decided([partition])[partition]
         return self.broker.log_range(self.topic, partition).low if committed is None else committed.offset
 
 

@@ -16,7 +16,7 @@ class TestOffsets:
         alone.broker.begin()
         alone.broker.commit({0: Committed(5, text), 1: Committed(6, "")})
         assert len(text.encode()) == 4096
-        assert alone.broker.committed([0, 1]) == {0: Committed(5, text), 1: Committed(6, "")}
+        assert alone.broker.decided([0, 1]) == {0: Committed(5, text), 1: Committed(6, "")}
 
     def test_too_much_metadata(self, harness: Harness, alone: Client) -> None:
         """Nothing of the transaction is ever seen."""
@@ -29,21 +29,21 @@ class TestOffsets:
 
     def test_peeking(self, harness: Harness, alone: Client, join: Join) -> None:
         """It shows what is committed, of anybody's partitions, and does not wait for what is being decided."""
-        assert alone.broker.peek([0, 1]) == {0: None, 1: None}
+        assert alone.broker.committed_now([0, 1]) == {0: None, 1: None}
         alone.broker.begin()
         alone.broker.commit({0: Committed(5, "five"), 1: Committed(6, "six")})
         both = {0: Committed(5, "five"), 1: Committed(6, "six")}
-        until(lambda: alone.broker.peek([0, 1]) == both, alone)
+        until(lambda: alone.broker.committed_now([0, 1]) == both, alone)
         alone.start = lambda _: 0
         other = join("b")
         other.start = lambda _: 0
         until(lambda: alone.owned == {0} and other.owned == {1}, alone, other)
         foreign = harness.foreign(harness.transactional_id("foreign"))
         foreign.offsets({0: 7})
-        assert alone.broker.peek([0]) == other.broker.peek([0]) == {0: Committed(5, "five")}
-        assert other.broker.peek([1, 0]) == {1: Committed(6, "six"), 0: Committed(5, "five")}
+        assert alone.broker.committed_now([0]) == other.broker.committed_now([0]) == {0: Committed(5, "five")}
+        assert other.broker.committed_now([1, 0]) == {1: Committed(6, "six"), 0: Committed(5, "five")}
         foreign.commit()
-        until(lambda: other.broker.peek([0]) == {0: Committed(7, "")}, alone, other)
+        until(lambda: other.broker.committed_now([0]) == {0: Committed(7, "")}, alone, other)
 
     def test_a_stale_member(self, harness: Harness, join: Join) -> None:
         """Whoever was too slow is refused, told that its partitions are lost, and may come back."""
@@ -61,7 +61,7 @@ class TestOffsets:
         assert slow.events == [("lost", (0,)), ("assigned", (0,))]
         slow.publish(harness.outputs, b"in time", offsets={0: Committed(6, "")})
         assert values(harness, harness.outputs, b"in time")
-        assert other.broker.committed([0]) == {0: Committed(6, "")}
+        assert other.broker.decided([0]) == {0: Committed(6, "")}
 
     def test_offsets_of_a_partition_that_another_owns(self, join: Join) -> None:
         """They are accepted: that we own what we commit is ours to check."""
@@ -69,7 +69,7 @@ class TestOffsets:
         until(lambda: one.owned == {0} and other.owned == {1}, one, other)
         one.broker.begin()
         one.broker.commit({1: Committed(9, "foreign")})
-        assert other.broker.committed([1]) == {1: Committed(9, "foreign")}
+        assert other.broker.decided([1]) == {1: Committed(9, "foreign")}
 
 
 class TestGroup:

@@ -21,14 +21,14 @@ class TestTransactions:
         broker.send(harness.outputs, 1, None, None, 0)
         broker.flush()
         assert harness.read(harness.outputs, 1) == []
-        assert broker.committed([0, 1]) == {0: None, 1: None}
+        assert broker.decided([0, 1]) == {0: None, 1: None}
         broker.commit({0: Committed(7, "note")})
         first, second = read(harness, harness.outputs, 2, partition=1)
         assert (first.key, first.value, first.timestamp) == (b"k", b"v", (1, 1_700_000_000_123))
         assert first.headers == (("a", b"1"), ("b", b"text"), ("a", None))
         assert (second.key, second.value, second.headers) == (None, None, ())
         assert second.timestamp[1] > 1_600_000_000_000
-        assert broker.committed([0, 1]) == {0: Committed(7, "note"), 1: None}
+        assert broker.decided([0, 1]) == {0: Committed(7, "note"), 1: None}
 
     def test_messages_of_one_call(self, harness: Harness, alone: Client) -> None:
         """They lie in order behind what was sent before, each with its own key, value and time."""
@@ -172,7 +172,7 @@ class TestSuccession:
         dead.append(harness.outputs, 0, b"half done")
         dead.offsets({0: 5})
         successor = join("a")
-        assert successor.broker.committed([0]) == {0: None}
+        assert successor.broker.decided([0]) == {0: None}
         until(owning({0, 1}, successor), successor)
         assert values(harness, harness.outputs)
 
@@ -192,7 +192,7 @@ class TestSuccession:
             alone.broker.abort()
         alone.close()
         until(owning({0, 1}, successor), successor)
-        assert successor.broker.committed([0]) == {0: None}
+        assert successor.broker.decided([0]) == {0: None}
         assert values(harness, harness.outputs)
 
     def test_an_idle_worker_hears_that_it_was_fenced(self, harness: Harness, alone: Client) -> None:
@@ -209,7 +209,7 @@ class TestSuccession:
         for _ in range(IDLE_TURNS):
             alone.turn()
         assert harness.read(harness.outputs, 0) == []
-        assert alone.broker.committed([0, 1]) == {0: None, 1: None}
+        assert alone.broker.decided([0, 1]) == {0: None, 1: None}
         alone.publish(harness.outputs, b"committed", offsets={0: Committed(1, "")})
         assert values(harness, harness.outputs, b"committed")
 

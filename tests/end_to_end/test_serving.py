@@ -101,7 +101,7 @@ def made_again(config: Config, asked: list[Asked]) -> int:
     """Score each once more by a model that is learned again up to its offset; how many different models that took."""
     reader, models = InstanceReader(settings_of(config)), 0
     with closing(KafkaLogs(config)) as logs, closing(sources_of(config, logs)) as sources:
-        for number, committed in logs.committed(range(PARTITIONS)).items():
+        for number, committed in logs.committed_now(range(PARTITIONS)).items():
             assert committed is not None
             of_partition = sorted(
                 (each for each in asked if each.moment.partition == number), key=lambda each: each.moment.order

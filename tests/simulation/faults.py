@@ -54,7 +54,7 @@ class Kind(StrEnum):
         return kinds[self](f"{MADE_TO_FAIL} {where}")
 
 
-ABORTABLE_CALLS = frozenset({"fetch", "pause", "committed", "begin", "send", "flush", "commit"})
+ABORTABLE_CALLS = frozenset({"fetch", "pause", "decided", "begin", "send", "flush", "commit"})
 """Calls that the real broker can answer with an AbortableError."""
 QUIET_CALLS = frozenset({"backlog", "close", "resume", "reader.close"})
 """Calls that reach no broker, or that must not fail: only a crash can strike them."""
@@ -156,13 +156,13 @@ class FaultyBroker:
         """Pass on."""
         self.call("resume", lambda: self._broker.resume(partition))
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Pass on."""
-        return self.call("committed", lambda: self._broker.committed(partitions))
+        return self.call("decided", lambda: self._broker.decided(partitions))
 
-    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Pass on."""
-        return self.call("peek", lambda: self._broker.peek(partitions))
+        return self.call("committed_now", lambda: self._broker.committed_now(partitions))
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """Pass on."""

@@ -173,7 +173,7 @@ class MemoryBroker:
         """If it is ours."""
         self._partitions.paused.discard(partition)
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """The end of transactions is waited for; one that is still open is given no more time."""
         self._cluster.transactions.settle()
         for partition in partitions:
@@ -181,7 +181,7 @@ class MemoryBroker:
                 self._cluster.transactions.time_out(number)
         return {partition: self._group.offsets.get(partition) for partition in partitions}
 
-    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """As it is known by now; then time passes, and late markers arrive."""
         found = {partition: self._group.offsets.get(partition) for partition in partitions}
         self._cluster.transactions.settle()

@@ -106,7 +106,7 @@ class TestTransactions:
             broker.send("outputs", 0, None, b"%d" % number, 1)
             broker.commit({0: Committed(number, "")})
             assert cluster.log("outputs", 0).stable == 2 * (number - 1)
-        assert broker.committed([0]) == {0: Committed(2, "")}
+        assert broker.decided([0]) == {0: Committed(2, "")}
         assert texts(cluster.log("outputs", 0)) == [b"1", b"2"]
 
     def test_pending_offsets_of_a_live_owner(self, cluster: MemoryCluster) -> None:
@@ -116,7 +116,7 @@ class TestTransactions:
         with pytest.raises(CrashError):
             broker.commit({0: Committed(1, "")})
         other, _ = connect(cluster, "b")
-        assert other.committed([0]) == {0: None}
+        assert other.decided([0]) == {0: None}
         assert cluster.transactions.open_ids() == {}
 
 

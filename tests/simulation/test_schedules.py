@@ -61,7 +61,7 @@ class TestEveryCall:
         script = Script().run()
         called = {name for process in script.processes for name in process.broker.calls}
         assert called == {
-            *("partition_count", "join", "fetch", "resume", "committed", "log_range", "reader", "reader.fetch"),
+            *("partition_count", "join", "fetch", "resume", "decided", "log_range", "reader", "reader.fetch"),
             *("reader.close", "begin", "send", "flush", "commit", "close"),
         }
         first, second, third = (process.states for process in script.processes)

@@ -39,8 +39,8 @@ class KafkaBroker:
     idle_readers      how many clients of closed readers are kept for further readers
 
     The producer's own methods are `begin`, `send`, `send_all`, `flush`, `abort` and `start_fencing`; `shorten_deadline`
-    is that of the policy of retries, and `undecided` is the view of the group. `peek` asks by a client of its own, as
-    each `reader` does.
+    is that of the policy of retries, and `undecided` is the view of the group. `committed_now` asks by a
+    client of its own, as each `reader` does.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class KafkaBroker:
         self.abort = self._producer.abort
         self.start_fencing = self._producer.start_fencing
         self.shorten_deadline = self._retry.shorten_deadline
-        self.peek = self._view.committed
+        self.committed_now = self._view.committed_now
         self.reader = self._readers.reader
         self._leaving = False
 
@@ -158,7 +158,7 @@ class KafkaBroker:
             with translated(f"resuming {self._input_topic}-{partition}"):
                 self._consumer.resume([place])
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the committed offsets; wait for transactions that are still deciding them."""
         return committed_offsets(self._consumer, self._retry, self._input_topic, partitions, reads=True)
 

@@ -306,7 +306,7 @@ class GroupView:
         self._retry = retry
         self._consumer: Consumer | None = None
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the offsets that are committed, or were a moment ago."""
         if self._consumer is None:
             self._consumer = open_consumer(self._unwaiting)
@@ -325,9 +325,9 @@ class GroupView:
 def committed_now(
     properties: Properties, group: str, topic: str, partitions: Sequence[int], deadline_s: float = DEADLINE_S
 ) -> Mapping[int, Committed | None]:
-    """Return what `GroupView.committed` does, by a client that is closed again."""
+    """Return what `GroupView.committed_now` does, by a client that is closed again."""
     with closing(GroupView(reader_properties(properties, group), topic, RetryPolicy(deadline_s))) as view:
-        return view.committed(partitions)
+        return view.committed_now(partitions)
 
 
 class KafkaLogs:
@@ -371,13 +371,13 @@ class KafkaLogs:
             )
         return list(dict.fromkeys(partitions)) or range(count)
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets, without waiting for open transactions."""
         return committed_offsets(self._consumer, self._retry, self._examples, partitions)
 
     def committed_of(self, number: int) -> Committed:
         """Return the group's committed offset of a partition; ConfigurationError if there is none, or no partition."""
-        committed = self.committed(self.chosen([number]))[number]
+        committed = self.committed_now(self.chosen([number]))[number]
         if committed is None:
             raise ConfigurationError(
                 f"expected an offset of {self._examples}-{number} that group {self._group} has committed, found none: "

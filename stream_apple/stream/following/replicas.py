@@ -119,7 +119,7 @@ class Replicas:
     def _ask(self) -> None:
         self._asked_at = self._now()
         try:
-            committed = self._sources.logs.committed(list(self.by_partition))
+            committed = self._sources.logs.committed_now(list(self.by_partition))
             if self._asked_at - self._looked_at >= _EMPTY_S:
                 self._looked_at = self._asked_at
                 self._empty = frozenset(

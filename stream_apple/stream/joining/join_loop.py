@@ -208,7 +208,7 @@ class JoinLoop(MemberLoop):
         """Find where to go on with each partition; all are paused, as the group's own client delivers nothing."""
         self._metrics.rebalanced("assigned")
         self._transaction.topics_in_doubt = True  # partitions may have been added since the last time
-        committed = self._broker.committed(partitions)
+        committed = self._broker.decided(partitions)
         rule = self._rule
         for number in partitions:
             # In this order: what heartbeats among these outcomes cover is among the impressions.

@@ -151,10 +151,10 @@ class Broker(Readers, Protocol):
     def resume(self, partition: int) -> None:
         """Deliver the paused partition's records from now on; no effect if it has been given up meanwhile."""
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets, once transactions that are still deciding them have ended."""
 
-    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets, or those of a moment ago, without waiting for transactions.
 
         The partitions may be any of the input topic, whichever members own them.

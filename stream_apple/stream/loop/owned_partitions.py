@@ -112,7 +112,7 @@ class OwnedPartitions:
         """
         before, self._kept = self._kept, {}
         kept = {number: before[number] for number in numbers if number in before}
-        committed = self._broker.committed(numbers)
+        committed = self._broker.decided(numbers)
         owned: dict[int, Partition] = {}
         self.by_number = owned
         for number in numbers:

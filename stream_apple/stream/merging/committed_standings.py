@@ -52,7 +52,7 @@ class CommittedStandings:
             self.count()
         ours = self._local.commits
         others = [number for number in range(self.partitions) if number not in ours]
-        found = self._broker.peek(others) if others else {}
+        found = self._broker.committed_now(others) if others else {}
         for number, committed in (*found.items(), *ours.items()):
             # Most have not moved since the last look.
             if committed is not None and committed != self._committed.get(number):

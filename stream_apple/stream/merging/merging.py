@@ -215,7 +215,7 @@ class MergedPartitions:
     def _newest(self) -> MergedPointer | None:
         if self._leader is not None:
             return self._leader.newest
-        committed = self._context.broker.peek([0])[0]
+        committed = self._context.broker.committed_now([0])[0]
         merge = None if committed is None else self._context.provenance.read_metadata(0, committed).merge
         return None if merge is None else merge.merged
 

@@ -31,7 +31,7 @@ class Logs(Readers, Protocol):
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic has; ConfigurationError if it does not exist."""
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets in the examples topic, without waiting for open transactions."""
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
@@ -105,7 +105,7 @@ class SnapshotStore:
                 return StoredModel(metadata, self._restored(number, metadata, metadata.snapshot))
             except (SnapshotError, GapError) as error:
                 # A worker may have written a newer one meanwhile, and compaction may have removed this one.
-                latest = self._logs.committed([number])[number]
+                latest = self._logs.committed_now([number])[number]
                 if latest is None or self._provenance.read_metadata(number, latest).snapshot == metadata.snapshot:
                     return StoredModel(metadata, None, error)
                 committed = latest

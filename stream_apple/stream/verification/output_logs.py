@@ -48,7 +48,7 @@ class OutputLogs:
         # The ends of the outputs are known by now, so all their answers are to examples within these bounds.
         reach = Reach(
             self._logs.log_range(topics.examples, number).high,
-            committed(self._logs.committed([number])),
+            committed(self._logs.committed_now([number])),
             lambda: committed(self._logs.decided([number])),
         )
         logs = []

@@ -73,7 +73,7 @@ class Verifier:
 
     def _look_ahead(self, numbers: Sequence[int], to: int | None) -> None:
         """Count how many examples there are to learn, and report the progress."""
-        for number, committed in self._logs.committed(numbers).items():
+        for number, committed in self._logs.committed_now(numbers).items():
             if committed is not None:
                 lineage, snapshot, _ = self._provenance.read_metadata(number, committed)
                 low = self._logs.log_range(self._provenance.topics.examples, number).low
@@ -90,7 +90,7 @@ class Verifier:
     def _relearn(self, number: int, to: int | None) -> Relearning:
         """Verify a partition; yield its model at each boundary, and return the report."""
         topic = self._provenance.topics.examples
-        committed = self._logs.committed([number])[number]
+        committed = self._logs.committed_now([number])[number]
         if committed is None:
             return self._unanswered(number)
         if to is not None and to > committed.offset:

@@ -46,11 +46,11 @@ class PacedLogs:
         """One."""
         return 1
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:  # noqa: ARG002
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:  # noqa: ARG002
         """All that there is."""
         return {0: Committed(self.end, self._metadata)}
 
-    decided = committed
+    decided = committed_now
 
     def log_range(self, topic: str, partition: int) -> LogRange:  # noqa: ARG002
         """All that there is; of other topics, nothing."""

@@ -78,7 +78,7 @@ class RecordedFeed:
         """Nothing is merged here."""
         raise NotImplementedError
 
-    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Nothing is merged here."""
         raise NotImplementedError
 
@@ -86,7 +86,7 @@ class RecordedFeed:
         """Deliver it too."""
         self._paused.discard(partition)
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """What this feed has been told."""
         return {number: self.offsets.get(number) for number in partitions}
 

@@ -46,7 +46,7 @@ def test_a_broker_that_is_frozen_holds_up_no_end(monkeypatch: pytest.MonkeyPatch
         assert frozen.wait(DEADLINE_S)
         return {0: None}
 
-    monkeypatch.setattr(replicas._sources.logs, "committed", committed)
+    monkeypatch.setattr(replicas._sources.logs, "committed_now", committed)
     with replicas:
         assert asked.wait(DEADLINE_S)
     assert replicas.alive
@@ -97,7 +97,7 @@ def made_again(cluster: MemoryCluster, setup: Setup, recorder: Recorder) -> int:
     """Learn each model again up to the moment at which it stood; how many could be, the others' records being gone."""
     sources, made = sources_of(cluster, setup), 0
     for moment, told in recorder.seen.items():
-        committed = sources.logs.committed([moment.partition])[moment.partition]
+        committed = sources.logs.committed_now([moment.partition])[moment.partition]
         assert committed is not None
         with suppress(GapError):
             again = rebuild(sources, sources.newest(moment.partition, committed), committed, moment)
@@ -144,7 +144,7 @@ def test_a_broker_that_knows_of_no_offset_is_believed_after_a_while() -> None:
     replicas = follow(cluster, SETUP, recorder)  # whose clock goes on by a second at each look
     settle(replicas, recorder)
     (replica,) = replicas.by_partition.values()
-    model, committed = replica.model, replicas._sources.logs.committed([0])[0]
+    model, committed = replica.model, replicas._sources.logs.committed_now([0])[0]
     assert model is not None
     for _ in range(2):
         for _ in range(int(GONE_S / 4)):
@@ -368,7 +368,7 @@ class TestRebuilding:
         cluster, records = _one(30)
         _loaded(cluster, records)
         sources = sources_of(cluster, SETUP)
-        committed = sources.logs.committed([0])[0]
+        committed = sources.logs.committed_now([0])[0]
         assert committed is not None
         for moment in (Moment(0, committed.offset + 1), Moment(0, 5, "held")):
             with pytest.raises(ConfigurationError):
@@ -380,7 +380,7 @@ class TestRebuilding:
         _loaded(cluster, records)
         cluster.log(TOPIC, 0).delete_before(records[10].at)
         sources = sources_of(cluster, SETUP)
-        committed = sources.logs.committed([0])[0]
+        committed = sources.logs.committed_now([0])[0]
         assert committed is not None
         newest = sources.newest(0, committed)
         assert newest.metadata.snapshot is not None

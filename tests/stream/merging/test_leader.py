@@ -44,7 +44,7 @@ class PeekingBroker(MemoryBroker):
 
     notes: Mapping[int, Committed]
 
-    def peek(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """As the test has it."""
         return {number: self.notes.get(number) for number in partitions}
 

@@ -61,13 +61,13 @@ class MemoryLogs:
         """Of the dead letters there are fewer."""
         return DEAD_LETTER_PARTITIONS if topic == "dead-letters" else PARTITIONS
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """As stored."""
         return {number: self.offsets.get(number) for number in partitions}
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """No transaction is open."""
-        return self.committed(partitions)
+        return self.committed_now(partitions)
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """The end lies behind the marker of the last transaction."""

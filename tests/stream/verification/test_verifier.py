@@ -247,12 +247,12 @@ class TestOrigin:
             PROVENANCE.lineage(PARTITION, 0), pointer._replace(first=pointer.last + 9, last=pointer.last + 10, at=7)
         )
         answers = iter([fresh._replace(metadata=stale.to_text())])
-        present = logs.committed
+        present = logs.committed_now
 
         def committed(partitions: Sequence[int]) -> Mapping[int, Committed | None]:
             return {PARTITION: next(answers, present(partitions)[PARTITION])}
 
-        logs.committed = committed  # type: ignore[method-assign]
+        logs.committed_now = committed  # type: ignore[method-assign]
         report = verify(logs)
         assert report.faults == []
         assert report.snapshot == pointer

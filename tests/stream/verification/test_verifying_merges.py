@@ -71,7 +71,7 @@ class TestNoFaults:
         at = given[0][6].at
 
         def here(process: object) -> bool:
-            committed = process.memory.peek([0])[0]  # type: ignore[attr-defined]
+            committed = process.memory.committed_now([0])[0]  # type: ignore[attr-defined]
             noted = "" if committed is None else committed.metadata
             wanted = BoundaryState.CONTRIBUTED if state == "waiting" else BoundaryState.ADOPTED
             return committed is not None and f',{at},"{wanted}"' in noted

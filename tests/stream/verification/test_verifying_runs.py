@@ -59,14 +59,14 @@ class ClusterLogs:
         """As made."""
         return len(self._cluster.logs(topic))
 
-    def committed(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
+    def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """What is decided."""
         offsets = self._cluster.group(GROUP, TOPIC).offsets
         return {number: offsets.get(number) for number in partitions}
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """All is, when dead workers' transactions have timed out."""
-        return self.committed(partitions)
+        return self.committed_now(partitions)
 
     def log_range(self, topic: str, partition: int) -> LogRange:
         """To the very end."""

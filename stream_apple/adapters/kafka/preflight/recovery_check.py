@@ -27,7 +27,7 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
     yield from absent_partitions(config, cluster.topics.get(examples, 0))
     with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
         try:
-            offsets = logs.committed(range(cluster.topics.get(examples, 0)))
+            offsets = logs.committed_now(range(cluster.topics.get(examples, 0)))
             committed = {number: each for number, each in offsets.items() if each is not None}
             findings = [
                 finding
@@ -90,5 +90,5 @@ def _without_an_offset(logs: KafkaLogs, provenance: Provenance, partition: int) 
             pass
     except ConfigurationError as error:
         # A worker may have begun meanwhile.
-        if logs.committed([partition])[partition] is None:
+        if logs.committed_now([partition])[partition] is None:
             yield Finding("fault", f"group {provenance.group}", str(error))

@@ -129,36 +129,31 @@ class Featurizer:
         indptr, indices, data = rows.indptr, rows.indices, rows.data
         values = _as_values(data, "the matrix")
         largest = int(indices.max(initial=-1)) + 1
+        attributes = None
         if names is not None:
-            keys = np.array([self.number_key(name) for name in names], np.uint64)[indices]
+            keys_of_columns, attributes_of_columns = self._keys_of_columns(names)
+            keys, attributes = keys_of_columns[indices], attributes_of_columns[indices]
         elif largest <= max(2 * len(indices), len(self._numbered)):
             keys = self._keys_of_numbers(largest)[indices]
         else:  # most columns of a wide matrix are empty
             used, places = np.unique(indices, return_inverse=True)
             keys = np.array([self.number_key(str(number)) for number in used.tolist()], np.uint64)[places]
-        attributes = None
-        if "attributes" in self._columns:
-            attributes = keys if names is None else np.array([*map(_attribute_of, names)], np.uint64)[indices]
+        attributes = keys if attributes is None else attributes
         kept = (values != 0) & ~np.isnan(values)
         ends = np.concatenate([[0], np.cumsum(kept)])
         row_ends = ends[np.asarray(indptr, np.int64)].astype(np.int64)
         if len(kept) and not kept.all():
-            keys, values = keys[kept], values[kept]
-            attributes = None if attributes is None else attributes[kept]
-        return self._batch(row_ends, keys, values, attributes)
+            keys, values, attributes = keys[kept], values[kept], attributes[kept]
+        return self._batch(row_ends, keys, values, attributes if "attributes" in self._columns else None)
 
     def array(self, cells: NDArray[Any], names: Sequence[str] | None = None) -> Batch:
         """Return the rows of a two-dimensional array of numbers, whose columns are called by `names`, or by numbers."""
         values = _as_values(cells, "the array")
         if names is not None:
-            return self._dense(
-                [
-                    (np.array([self.number_key(name)], np.uint64), column, np.array([_attribute_of(name)], np.uint64))
-                    for name, column in zip(names, np.split(values, len(names), axis=1), strict=True)
-                ]
-            )
-        keys = self._keys_of_numbers(values.shape[1])
-        return self._dense([(keys, values, keys)])
+            keys, attributes = self._keys_of_columns(names)
+        else:
+            keys = attributes = self._keys_of_numbers(values.shape[1])
+        return self._dense([(keys, values, attributes)])
 
     def frame(self, frame: Any, called: Iterable[object] | None = None) -> Batch:  # noqa: ANN401  narwhals has no types of its own at run time
         """Return the rows of a frame of narwhals: a feature, or nothing, for each cell.
@@ -373,6 +368,11 @@ class Featurizer:
             key = self._number_keys[name] = key_of_name(text)
             self._note(key, text)
         return key
+
+    def _keys_of_columns(self, names: Sequence[str]) -> tuple[_Keys, _Keys]:
+        """Return the keys of columns of numbers, and their attributes, uint64[n] both."""
+        keys = np.array([self.number_key(name) for name in names], np.uint64)
+        return keys, np.array([_attribute_of(name) for name in names], np.uint64)
 
     def _note(self, key: int, name: str) -> None:
         self.names.add([(key, name)])

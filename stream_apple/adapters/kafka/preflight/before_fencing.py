@@ -12,7 +12,7 @@ a description of the group says, for which `stream-apple check` asks: librdkafka
 coordinator dies while an admin client asks it anything (its pull request 5397).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from stream_apple.adapters.kafka.admin import Cluster, Finding, timeout_faults
 from stream_apple.adapters.kafka.log_reader import committed_now
@@ -21,6 +21,14 @@ from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.partitions.recovery import Exceptions, check_in_log, plan_recovery
 from stream_apple.stream.positions.lineage import Provenance
+
+_HARM = {
+    "delete": "compaction removes records from the middle of the log, and what is made after a crash of those that are "
+    "left would be something else",
+    "compact": "the only snapshot of a quiet partition would be deleted. Does topics.models name a topic of another "
+    "purpose?",
+}
+"""What another cleanup policy than the expected one would do."""
 
 
 def check_before_fencing(cluster: Cluster, config: Config) -> None:
@@ -35,34 +43,28 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     if faults:
         raise ConfigurationError("; ".join(faults))
     logs = [config.topics.examples, *([config.topics.merges] if config.merging else [])]
-    check_policies(cluster, logs, config.topics.models)
+    check_policies(cluster, dict.fromkeys(logs, "delete") | {config.topics.models: "compact"})
     _check_models(cluster, config)
 
 
-def check_policies(cluster: Cluster, logs: Sequence[str], models: str | None = None) -> None:
-    """Raise ConfigurationError if compaction removes records from these logs, which are read twice.
+def check_policies(cluster: Cluster, expected: Mapping[str, str]) -> None:
+    """Raise ConfigurationError for a topic whose records go by another policy than the expected one.
 
-    models  the topic of snapshots, which only compaction keeps; a topic of another purpose is not compacted, and
-            snapshots would harm its readers
+    Logs are read twice, so no record may go from their middle. Snapshots are kept by compaction alone; a topic that is
+    not compacted may be one of another purpose, and snapshots would harm its readers.
 
-    It is not known of a topic whose settings this client may not read, nor from a cluster that does not answer.
+    A policy is not known of a topic whose settings this client may not read, nor from a cluster that does not answer.
     """
     if not cluster.has_controller:
         return
-    for name, settings in cluster.asked_settings("topic", [*logs, *([] if models is None else [models])]).items():
+    for name, settings in cluster.asked_settings("topic", expected).items():
         try:
             policy = settings()["cleanup.policy"]
         except BrokerError:
             continue
-        if name == models and "compact" not in policy:
+        if ("compact" in policy) != (expected[name] == "compact"):
             raise ConfigurationError(
-                f"topic {name}: cleanup.policy: expected compact, found {policy}: the only snapshot of a quiet "
-                "partition would be deleted. Does topics.models name a topic of another purpose?"
-            )
-        if name != models and "compact" in policy:
-            raise ConfigurationError(
-                f"topic {name}: cleanup.policy: expected delete, found {policy}: compaction removes records from the "
-                "middle of the log, and what is made after a crash of those that are left would be something else"
+                f"topic {name}: cleanup.policy: expected {expected[name]}, found {policy}: {_HARM[expected[name]]}"
             )
 
 

@@ -23,7 +23,7 @@ def check_before_joining(cluster: Cluster, config: Config) -> None:
     """
     rule = JoinRule.of(config)
     partitions = cluster.topics.get(rule.impressions, 0)
-    check_policies(cluster, [rule.impressions, rule.outcomes])
+    check_policies(cluster, {rule.impressions: "delete", rule.outcomes: "delete"})
     if faults := client_faults(cluster):
         raise ConfigurationError("; ".join(faults))
     if cluster.topics.get(rule.outcomes) != partitions:

@@ -94,9 +94,9 @@ class TestTopics:
         with pytest.raises(ConfigurationError, match=rf"^topic {topics.examples}: cleanup\.policy: expected delete"):
             look(config)
         cluster, names = Cluster(config.kafka), [topics.predictions, "there-is-none", topics.models]
-        check_policies(cluster, names)
+        check_policies(cluster, dict.fromkeys(names, "delete"))
         with pytest.raises(ConfigurationError, match=r"cleanup\.policy"):
-            check_policies(cluster, [*names, topics.examples])
+            check_policies(cluster, dict.fromkeys([*names, topics.examples], "delete"))
 
     def test_models_have_a_topic_that_keeps_them(self, config: Config) -> None:
         """A topic of another purpose fits by its partitions: snapshots would be in the way of its readers."""

@@ -47,9 +47,9 @@ def read_csv(
         place, header = next(sample)
         try:
             reader = row_reader(_names(header), roles, timestamp_field, key_field)
-            cells = _Cells(reader, header, _kinds(reader, header, sample, text.delimiter))
         except ParseError as error:
             raise InputFileError(f"{name}:{place}: {error}") from None
+        cells = _Cells(reader, header, _kinds(reader, header, sample, text.delimiter, name))
         # The sampled rows are kept as text, and parsed again: the cells of a thousand wide rows would fill the memory.
         kept.seek(0)
         for place, row in islice(text.rows(chain(kept, text.lines)), 1, None):
@@ -123,16 +123,18 @@ class _Text:
             yield line
 
 
-def _kinds(reader: RowReader, header: Sequence[str], sample: Iterator[_Row], delimiter: str) -> list[bool | None]:
+def _kinds(
+    reader: RowReader, header: Sequence[str], sample: Iterator[_Row], delimiter: str, name: str
+) -> list[bool | None]:
     """Return for each column whether it holds texts; None if no row shows it. Reads a thousand rows of the sample.
 
-    ParseError for a column whose numbers are written otherwise, see `_is_otherwise_a_number`: as categories they would
-    be of little use.
+    InputFileError for a column whose numbers are written otherwise, see `_is_otherwise_a_number`: as categories they
+    would be of little use.
     """
-    kinds = [True if name in reader.texts else False if name in reader.numbers else None for name in header]
+    kinds = [True if each in reader.texts else False if each in reader.numbers else None for each in header]
     asked = [place for place, kind in enumerate(kinds) if kind is None]
-    otherwise: dict[int, str] = {}
-    for _, row in islice(sample, _SAMPLED_ROWS):
+    otherwise: dict[int, tuple[int, str]] = {}
+    for line, row in islice(sample, _SAMPLED_ROWS):
         if len(row) != len(header):
             continue
         for place in asked:
@@ -142,18 +144,17 @@ def _kinds(reader: RowReader, header: Sequence[str], sample: Iterator[_Row], del
             if spelled_number(cell) is not None:
                 kinds[place] = False
             elif _is_otherwise_a_number(cell, delimiter):
-                otherwise.setdefault(place, cell)
+                otherwise.setdefault(place, (line, cell))
             else:
                 kinds[place] = True
         asked = [place for place in asked if not kinds[place]]
     for place in asked:
         if place in otherwise:
-            name = header[place]
-            expected = (
-                f"numbers with a decimal point, and no other sign, in column {name!r} "
-                f"(--column category={name} makes it categories)"
+            column, (line, cell) = header[place], otherwise[place]
+            raise InputFileError(
+                f"{name}:{line}: expected numbers with a decimal point, and no other sign, in column {column!r} "
+                f"(--column category={column} makes it categories), found {cell!r}"
             )
-            raise ParseError(expected, repr(otherwise[place]))
     return kinds
 
 

@@ -99,7 +99,7 @@ def test_decimal_commas_are_refused_with_what_to_do(write: Write) -> None:
     """They would be a category each; whoever wants that says so."""
     path = write("label;age;code\n1;3,5;1,2\n0;4;x\n")
     assert fault(path) == (
-        ":1: expected numbers with a decimal point, and no other sign, in column 'age' (--column category=age makes it "
+        ":2: expected numbers with a decimal point, and no other sign, in column 'age' (--column category=age makes it "
         "categories), found '3,5'"
     )
     examples = read_examples(path, None, ColumnRoles(categories=frozenset({"age"})))
@@ -111,7 +111,7 @@ def test_numbers_with_other_signs_are_refused(write: Write, cell: str) -> None:
     """Like those with a decimal comma; between commas that is none."""
     path = write(f'label,a,b\n1,"{cell}",2\n0,7,"3,5"\n')
     found = fault(path)
-    assert found.startswith(":1: expected numbers with a decimal point, and no other sign, in column 'a'")
+    assert found.startswith(":2: expected numbers with a decimal point, and no other sign, in column 'a'")
     assert found.endswith(f"found '{cell}'")
     examples = read_examples(path, None, ColumnRoles(categories=frozenset({"a"})))
     assert [example.features for example in examples] == [{f"a={cell}": 1.0, "b=2": 1.0}, {"a=7": 1.0, "b=3,5": 1.0}]

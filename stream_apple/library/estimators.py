@@ -43,7 +43,7 @@ __all__ = ["AppleClassifier", "AppleRegressor"]
 
 _OWN = {"epoch_examples": None, "passes": None, "shuffle": True, "random_state": None}
 _ENOUGH = 5_000  # examples after which a second pass over a set would add little; see `passes`
-_MOST_PASSES, _MOST_OF_MIXTURE = 20, 3  # a mixture learns fast, and more passes over intervals would overfit
+_MOST_PASSES, _MOST_OF_MIXTURE = 20, 2  # a mixture learns fast, and more passes over intervals would overfit
 
 
 class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -212,8 +212,8 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     loss            "logistic" for two classes, "softmax" for any number; "auto": whichever fits the labels
     epoch_examples  examples of an epoch, at whose end products become features; None: epochs end after 100, 200, 400
                     ... examples; 0: only when `end_epoch` is called
-    passes          how often `fit` learns each example; None: once, but fewer than 5,000 several times, up to 3,
-                    or 20 without a mixture
+    passes          how often `fit` learns each example; None: once, but fewer than 5,000 twice, or up to 20 times
+                    without a mixture
     shuffle         `fit` takes the examples as a set: neither their order nor how equal ones are put together matters.
                     False: as a stream, in the order given, as `partial_fit` does
     random_state    seed of the order in which `fit` learns a set; None: the same order at each call

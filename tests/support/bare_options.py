@@ -7,6 +7,7 @@ from stream_apple.core.learner.options import FIRST, Options
 _BY_ITSELF = (
     "discretise",
     "early_growth",
+    "rehearsal",
     "label_units",
     "drift",
     "max_degree",

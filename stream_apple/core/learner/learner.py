@@ -36,13 +36,14 @@ from stream_apple.core.learner.state.model import (
     EVICTED,
     EXAMPLES,
     FEATURES,
-    GROWN_AT,
     OCCUPIED,
     REFUSED,
     TRUNCATED,
+    Mixture,
     Model,
+    Recent,
 )
-from stream_apple.core.learner.state.recent import longest_recent
+from stream_apple.core.learner.state.recent import forget_recent, longest_recent, recent_examples
 from stream_apple.core.learner.state.table import Table
 from stream_apple.core.learner.state.weights import predictor_names
 from stream_apple.core.learner.state_digest import StateDigest
@@ -54,6 +55,7 @@ __all__ = ["Learner", "Scores"]
 
 _PREPARED = "prepared_"  # prefix of the names of the preparation's arrays
 NO_EARLY: NDArray[np.float32] = np.empty((0, EARLY), np.float32)
+_OF_LABELS = ("labels", "weights")  # of `Recent`
 _NEVER = 1 << 62
 _EPOCHS_TO_WARM_UP = 3  # after so many, cuts were fitted again, parents were appraised, and tuples were selected
 
@@ -134,6 +136,8 @@ class Learner:
             self.units.from_units(batch, scores, first, last, of_scores)
             if not self.units.fixed:
                 self.units.include(batch.labels[batch.learned(first, last)])
+                if self.units.fixed and self.options.rehearsal:
+                    forget_recent(self._state.recent)  # their labels are in other units
             first = last
         self.progress.add(batch, scores, start, stop)
 
@@ -200,9 +204,7 @@ class Learner:
             sums |= {f"decay_{name}": array for name, array in self._state.decay._asdict().items()}
         if self.options.mixed:
             sums |= self._state.mixture._asdict() | {
-                f"recent_{name}": array
-                for name, array in self._state.recent._asdict().items()
-                if name != "roles" or self.preparation.with_roles
+                f"recent_{name}": array for name, array in self._state.recent._asdict().items() if self._is_kept(name)
             }
             if not is_late(self._state.mixture):
                 del sums["late"]
@@ -245,7 +247,7 @@ class Learner:
         if changed:
             self.generation += 1
             self.preparation.restore(prepared)
-            self._state.recent.filled[:GROWN_AT] = 0
+            forget_recent(self._state.recent)
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:
@@ -360,6 +362,10 @@ class Learner:
     def _model(self) -> Model:
         return self._state._replace(tuples=self.selection.kernel_view)
 
+    def _is_kept(self, name: str) -> bool:
+        """Return whether snapshots have this array of `Recent`."""
+        return {"roles": self.preparation.with_roles}.get(name, bool(self.options.rehearsal) or name not in _OF_LABELS)
+
     def _end_of_stretch(self, batch: Batch, start: int, stop: int) -> int:
         """Return the end of the first rows of [start, stop) that are learned in the same units of labels."""
         if self.units.fixed:
@@ -383,19 +389,57 @@ class Learner:
             due *= 2
         return since + due
 
-    def grow_if_due(self, before: int) -> None:
-        """Grow early if that is due after the examples learned so far; `before` of them had been learned before."""
+    def grow_if_due(self, before: int, row: int = 0) -> None:
+        """Grow early if that is due after the examples learned so far; `before` of them had been learned before.
+
+        With `rehearsal` the latest examples are then learned again, as they have new products. ModelError names `row`,
+        the last one learned, if a score is not finite.
+        """
         if self.examples == self._growth_due(before):
             self._settle()
-            self._grow(early=True)
+            growth = self._grow(early=True)
+            if growth.added and self.options.rehearsal and self.units.fixed:
+                latest = self._state.recent
+                self._rehearse(recent_examples(latest), Recent._make(array.copy() for array in latest), row)
 
     def _grow(self, *, nominate: bool = False, early: bool = False) -> Growth:
         # Growth expands the recent examples again; a restored model has made no room for them in this process yet.
         self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
         return grow(self._model, self._work, self._appraiser, self.options, nominate=nominate, early=early)
 
+    def _rehearse(self, prepared: Batch, recent: Recent, row: int) -> None:
+        """Learn these examples again: the weights change, and nothing that counts or judges examples.
+
+        Features that are new, as products after a growth are, would otherwise start from nothing, though examples that
+        have them are known. The mixture does not learn, because scores of known examples are better than those of new
+        ones; nor does the watch for drift.
+
+        prepared  examples with labels in units of labels
+        recent    where they are kept among the latest examples
+        row       what ModelError names if a score is not finite
+        """
+        state, watch = self._state, self._watch
+        counts = state.scalars.counts[:OCCUPIED].copy()
+        self._state = state._replace(mixture=Mixture._make(array.copy() for array in state.mixture), recent=recent)
+        self._watch = None if watch is None else empty_watch()
+        self._make_room(int(np.diff(prepared.indptr).max(initial=0)))
+        try:
+            start, stop = 0, len(prepared.labels)
+            scores = Scores.empty(stop)
+            while start < stop:
+                call, arguments = self.kernel_call(prepared, scores, start, stop, learn=True)
+                found = call(*arguments)
+                if found >= 0:
+                    raise _not_finite(row)
+                start = stop if found == -1 else -1 - found
+        finally:
+            self._state, self._watch = state, watch
+            state.scalars.counts[:OCCUPIED] = counts
+
     def restart(self) -> None:
         """Learn fast again after losses have risen, see `kernels/drift.py`."""
+        if self.options.rehearsal:
+            forget_recent(self._state.recent)  # what they say does not hold any more
         rule = self._state.rule.decay
         if rule.active:
             settle(self.table, self._state.decay, rule)
@@ -436,15 +480,12 @@ class Learner:
             call, arguments = self.kernel_call(batch, scores, start, end, learn=learn, early=early)
             row = call(*arguments)
             if row >= 0:
-                raise ModelError(
-                    f"expected a finite score, found infinity or NaN at row {first + row}: weights or values overflow",
-                    first + row,
-                )
+                raise _not_finite(first + row)
             start = end
             if row < -1:
                 self.restart()
                 start = -1 - row
-            self.grow_if_due(before)
+            self.grow_if_due(before, first + start - 1)
 
     def kernel_call(
         self, batch: Batch, scores: Scores, start: int, stop: int, *, learn: bool, early: NDArray[np.float32] = NO_EARLY
@@ -469,11 +510,17 @@ class Learner:
         return process_plain, (model, decay, trust, origins, tuples, work, *rows)
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
-        """Prepare and learn rows [start, stop), a portion at a time."""
+        """Prepare and learn rows [start, stop), a portion at a time; rehearse the first examples once cuts are made."""
         for begin, end in self.preparation.portions(batch, start, stop):
-            prepared = self.preparation.prepare_to_learn(batch, begin, end)
-            rows = _rows(scores, begin, end)
-            self._process(prepared, 0, end - begin, rows, learn=True, first=begin, early=early[begin:end])
+            at = begin
+            for prepared in self.preparation.prepare_to_learn(batch, begin, end):
+                after, rows = at + len(prepared.labels), len(prepared.labels)
+                self._process(prepared, 0, rows, _rows(scores, at, after), learn=True, first=at, early=early[at:after])
+                at = after
+                known = self.preparation.take_first_examples()
+                if known is not None and self.units.fixed:
+                    forget_recent(self._state.recent)
+                    self._rehearse(self.units.to_units(known), self._state.recent, at - 1)
 
     def _make_room(self, longest: int) -> None:
         """Make the scratch large enough for examples of `longest` base features: kernels check no bounds."""
@@ -508,6 +555,10 @@ def _synthetic_batch(columns: frozenset[str]) -> Batch:
 def _end_of(learned: NDArray[np.int64], count: int, stop: int) -> int:
     """Return the end of the first `count` of the rows `learned`; `stop` if there are fewer."""
     return int(learned[count - 1]) + 1 if count <= len(learned) else stop
+
+
+def _not_finite(row: int) -> ModelError:
+    return ModelError(f"expected a finite score, found infinity or NaN at row {row}: weights or values overflow", row)
 
 
 def _rows(scores: Scores, start: int, stop: int) -> Scores:

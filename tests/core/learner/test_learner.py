@@ -148,7 +148,7 @@ def test_result_does_not_depend_on_batches(bits: int, names: int, combine: Combi
             out.append(scores.predictions.tobytes())
             if stop in {200, 400} and edges[part] != stop:
                 learner.end_epoch()
-        assert (learner.evicted > 0) == (bits == 8 and combine == "off")
+        assert learner.evicted == 0 if bits == 14 else learner.evicted > 0 or combine == "mix"
         assert (learner.deferred > 0) == (bits == 8 or combine == "mix")
         return b"".join(out), learner.digest()
 

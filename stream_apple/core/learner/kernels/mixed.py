@@ -100,7 +100,7 @@ def process_mixed(
         if origins is not None:
             count_example(model, features, found, target)
         look_ahead(model.table, batch, row, stop)
-        keep_recent(model.recent, example)
+        keep_recent(model.recent, example, label, batch.weights[row])
         learn_expanded(model, decay, features, (base, old, found), wider, mixing, target)
         learn_base(model, decay, features, base, old, found, mixing, target)
         sampled = len(early) == 0 or not math.isinf(early[row, LINEAR])

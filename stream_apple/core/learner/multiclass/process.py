@@ -71,7 +71,7 @@ def process_classes(
         count_learned(counts, example, found)
         y = int(label)
         if rule.mixed:
-            keep_recent(model.recent, example)
+            keep_recent(model.recent, example, label, importance)
             learn_class_shares(model.mixture, class_work, y, importance)
         admit_classes(model, features, old, found)
         widen_classes(model, features, U0 if wider else old, found)

@@ -105,6 +105,7 @@ _ADAPTIVE = "the rest is made for the adaptive update"
 _ONE_SCORE = "the rest is made for labels that have one score"
 _TWO_LABELS = "the rest counts two kinds of labels"
 _DECAYS = "weights shrink by themselves"
+_ONCE = "examples are counted by label"
 _OWN_SLOT = "it is kept of each feature, in a slot of its own"
 
 CONTRADICTIONS: tuple[Contradiction, ...] = (
@@ -131,6 +132,10 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"l2": _ABOVE_0}, "shrinkage", (0.0,), _DECAYS),
     _row({"combine": ("off",)}, "stack_loss", ("plain",), "a model of the paper has one predictor"),
     _row({"combine": ("off",)}, "early_growth", (0,), "a model of the paper grows when epochs end"),
+    _row({"combine": ("off",)}, "rehearsal", (False,), "a model of the paper learns each example once"),
+    _row({"selection": ("mi",)}, "rehearsal", (False,), _ONCE),
+    _row({"warm_start": ("naive_bayes",)}, "rehearsal", (False,), _ONCE),
+    _row({"personalise": Except("")}, "rehearsal", (False,), "a user's features are made of what is not kept"),
     _row({"combine": ("off",)}, "label_units", (0,), "a model of the paper learns labels as they are"),
     _row({"combine": ("off",)}, "drift", ("ignore",), "the slow predictors of a mixture go on as before"),
     _row({"method": Except("apple")}, "max_degree", (FIRST["max_degree"],), _GROWTH),

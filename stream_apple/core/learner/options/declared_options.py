@@ -222,6 +222,18 @@ class DeclaredOptions:
     Half of these new parents are base features. Where base features are rare (more than ten of them for each that an
     example has) a model does not grow early. On 39 sets of up to 8,000 examples, in six epochs, errors were 7 % lower.
     0: a model grows only when epochs end."""
+    rehearsal: Annotated[
+        bool | None,
+        Option(
+            "Learn the latest examples again when a model grows early, and the first ones when cuts are made.  "
+            "[default: yes in a mixture]",
+            first=False,
+            expert=True,
+        ),
+    ] = None
+    """Whether examples are learned again when they get new features: the first ones when cuts are made, and the latest,
+    up to 1,024, after each early growth. Otherwise new features would start from nothing, though examples with them are
+    known (rehearsal: Robins 1995). The mixture's shares learn from each example once. TODO"""
     label_units: Annotated[
         int | None,
         Option(

@@ -21,13 +21,13 @@ _PLACE_BYTES = 4  # of each slot, where features share them
 _STAMP_BYTES = 8  # of what `kernels/decay.py` has beside each slot
 _PREPARED_BYTES = 30 << 20  # of what `preparation/preparation.py` makes at once
 _ENTRY_BYTES = 28  # of a reservoir: key, value, namespace and attribute
-_EXAMPLE_BYTES = 24  # size, label and priority
+_EXAMPLE_BYTES = 32  # size, label, importance weight and priority
 _COUNT_BYTES = 64  # of a value and a class, while a feature is cut by the entropy of classes
 _PENDING_BYTES = 600  # of an example that waits for its label
 
 _FILLED = (
     "combine", "parents", "product_budget", "budget_per_feature", "max_degree", "votes", "shrinkage", "stack_loss",
-    "early_growth", "label_units", "drift", "discretise", "centre", "bins", "reservoir",
+    "early_growth", "rehearsal", "label_units", "drift", "discretise", "centre", "bins", "reservoir",
 )  # fmt: skip
 _PLAIN = {name: FIRST[name] for name in _FILLED}
 """The defaults without a mixture: the learner of the paper, and of the first version."""
@@ -74,6 +74,7 @@ class Options(DeclaredOptions):
         defaults["bits"] = 24 if self.method == "cubic" else 22 if order > 2 else 18
         if self._mixes:
             defaults |= _MIXED
+            defaults |= {"rehearsal": not (self.counted or self.personalise)}
             if self.loss != "softmax":
                 defaults |= {"drift": "restart"}
                 if self.l1 == self.l2 == 0.0:

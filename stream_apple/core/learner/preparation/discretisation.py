@@ -11,7 +11,7 @@ between the same two cuts as before, whose keys are the same. The keys that no e
 that their slots can be freed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +38,7 @@ from stream_apple.core.learner.preparation.sample import Sample, empty_sample, t
 _Arrays = dict[str, NDArray[Any]]
 _FITTED, _RESERVOIR, _INTERVALS = "fitted", "reservoir_", "intervals_"
 _OF_CENTRED = ("centres", "widths")
+_WEIGHTS = _RESERVOIR + "weights"
 _PRIORITIES, _THRESHOLD, _REFITS = "sample_priorities", "sample_threshold", "refits"
 _LEARNED, _MADE_AT, _EPOCHS, _TIMES = range(4)  # indices of `refits`: the examples learned, and fields of Refits
 
@@ -74,6 +75,7 @@ class Discretiser:
         self._refits: NDArray[np.int64] = np.zeros(4, np.int64)
         self._form = form_of(options)
         self._lookup = look_up_table(self.intervals, self._form)
+        self._first: Reservoir | None = None  # for `take_first_examples`
 
     def prepare(self, batch: Batch) -> Batch:
         """Return the batch with values as intervals or hats, by the current cuts."""
@@ -95,18 +97,30 @@ class Discretiser:
             return call_for_one_row(batch, room, self.intervals, self._lookup)
         return batch, None
 
-    def prepare_to_learn(self, batch: Batch) -> list[Batch]:
-        """Return the rows as `prepare` would return each at its time, as parts between changes of cuts or centres."""
-        parts, at, rows = [], 0, len(batch.labels)
+    def prepare_to_learn(self, batch: Batch) -> Iterator[Batch]:
+        """Yield the rows as `prepare` would return each at its time, as parts between changes of cuts or centres.
+
+        The state is that behind the rows yielded so far. A part has no row if cuts are made before its first one.
+        """
+        at, rows = 0, len(batch.labels)
         while at < rows:
             rest = batch if at == 0 else batch.select(np.arange(at, rows))
             intervals, lookup = self.intervals, self._lookup
             stop = self._learn(rest)
-            if stop:
-                part = rest if stop == rows - at else rest.select(np.arange(stop))
-                parts.append(self._prepared(part, intervals, lookup))
+            yield self._prepared(rest if stop == rows - at else rest.select(np.arange(stop)), intervals, lookup)
             at += stop
-        return parts
+
+    def take_first_examples(self) -> Batch | None:
+        """Return the examples on which cuts have just been made, by these cuts, to be learned again; once.
+
+        Returns None at any other time, if no feature was cut, and without the option `rehearsal`.
+        """
+        first, self._first = self._first, None
+        if first is None:
+            return None
+        wanted = {name: getattr(first, name) for name in ("spaces", "attributes") if name in self._columns}
+        given = first.examples
+        return self.prepare(Batch(given.indptr, given.keys, given.values, given.labels, given.weights, **wanted))
 
     def _prepared(self, batch: Batch, intervals: Intervals, lookup: Lookup) -> Batch:
         if len(intervals.features):
@@ -130,6 +144,7 @@ class Discretiser:
         elif full:
             self._adopt_cuts(fit(reservoir, self._options, self._spaces))
             self._fitted = np.ones(1, np.uint8)
+            self._first = reservoir if self._options.rehearsal and len(self.intervals.features) else None
         return stop
 
     def _next_centring(self) -> int:
@@ -193,6 +208,8 @@ class Discretiser:
         """The state by name."""
         found: _Arrays = {_FITTED: self._fitted}
         found |= {_RESERVOIR + name: array for name, array in self._sample.reservoir._asdict().items()}
+        if not self._options.rehearsal:
+            del found[_WEIGHTS]
         found |= {
             _INTERVALS + name: array
             for name, array in self.intervals._asdict().items()
@@ -205,7 +222,8 @@ class Discretiser:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a state of these names and types; ValueError if its lengths contradict each other."""
-        reservoir = Reservoir(*(arrays[_RESERVOIR + name].copy() for name in Reservoir._fields))
+        found = {_WEIGHTS: np.ones(len(arrays[_RESERVOIR + "labels"]))} | dict(arrays)
+        reservoir = Reservoir(*(found[_RESERVOIR + name].copy() for name in Reservoir._fields))
         given = {name: arrays[_INTERVALS + name].copy() for name in Intervals._fields if _INTERVALS + name in arrays}
         intervals = no_intervals()._replace(**given)
         if not self._form.lasting:
@@ -217,7 +235,7 @@ class Discretiser:
         if (np.diff(ends) < 0).any() or (features and ends[-2] != cuts):
             raise ValueError(f"expected ends of {cuts} cuts, found {intervals.ends.tolist()[:10]}")
         entries, examples = int(reservoir.sizes.sum()), len(reservoir.sizes)
-        if {len(array) for array in reservoir[2:]} != {entries} or len(reservoir.labels) != examples:
+        if {len(array) for array in reservoir[3:]} != {entries} or {len(each) for each in reservoir[1:3]} != {examples}:
             raise ValueError(f"expected a reservoir of {entries} features, found other lengths")
         sample = empty_sample()._replace(reservoir=reservoir)
         if self._options.refit_epochs:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import Batch, joined
+from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.preparation.derived_names import Derived, derived_names
 from stream_apple.core.learner.preparation.discretisation import Discretiser, Refits
@@ -67,17 +67,23 @@ class Preparation:
             batch = self._discretiser.prepare(batch)
         return batch if self._users is None else self._users.add(batch)[0]
 
-    def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Batch:
-        """Return rows [start, stop), prepared, as rows 0, 1, ...; those with a label and a weight change the state."""
+    def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Iterator[Batch]:
+        """Yield rows [start, stop), prepared, in parts; those with a label and a weight change the state.
+
+        The state is that behind the rows yielded so far.
+        """
         batch = self._with_ngrams(batch.rows(start, stop))
-        if self._discretiser is not None:
-            first, *others = self._discretiser.prepare_to_learn(batch)
-            batch = joined([first, *others]) if others else first
-        if self._users is not None:
-            batch, truncated = self._users.add(batch)
-            learned = batch.learned(0, len(batch.labels))
-            self._truncated = self._truncated + np.count_nonzero(truncated[learned])
-        return batch
+        for each in (batch,) if self._discretiser is None else self._discretiser.prepare_to_learn(batch):
+            prepared = each
+            if self._users is not None:
+                prepared, truncated = self._users.add(each)
+                learned = each.learned(0, len(each.labels))
+                self._truncated = self._truncated + np.count_nonzero(truncated[learned])
+            yield prepared
+
+    def take_first_examples(self) -> Batch | None:
+        """Return, once, the examples on which cuts have just been made, prepared; see `Discretiser`."""
+        return None if self._discretiser is None else self._discretiser.take_first_examples()
 
     @property
     def settled(self) -> bool:

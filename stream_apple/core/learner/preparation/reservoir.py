@@ -41,6 +41,7 @@ class Reservoir(NamedTuple):
 
     sizes       int64[r]    how many features each example has
     labels      float64[r]
+    weights     float64[r]  importance
     keys        uint64[m]   as in `Batch`, like the next three
     values      float32[m]
     spaces      uint64[m]   0 if not asked for
@@ -49,6 +50,7 @@ class Reservoir(NamedTuple):
 
     sizes: NDArray[np.int64]
     labels: NDArray[np.float64]
+    weights: NDArray[np.float64]
     keys: NDArray[np.uint64]
     values: NDArray[np.float32]
     spaces: NDArray[np.uint64]
@@ -59,11 +61,18 @@ class Reservoir(NamedTuple):
         pairs: Any = zip(self, reservoir_of(batch, rows), strict=True)
         return Reservoir(*(np.concatenate(pair) for pair in pairs))
 
+    @property
+    def examples(self) -> Batch:
+        """The examples as rows."""
+        indptr = np.concatenate([[0], self.sizes.cumsum()])
+        return Batch(indptr, self.keys, self.values, self.labels, self.weights, self.spaces, self.attributes)
+
 
 def empty_reservoir() -> Reservoir:
     """Return a reservoir of no examples."""
     nothing = np.zeros(0, np.uint64)
-    return Reservoir(np.zeros(0, np.int64), np.zeros(0), nothing, np.zeros(0, np.float32), nothing, nothing)
+    none = np.zeros(0)
+    return Reservoir(np.zeros(0, np.int64), none, none, nothing, np.zeros(0, np.float32), nothing, nothing)
 
 
 def reservoir_of(batch: Batch, rows: NDArray[np.int64]) -> Reservoir:
@@ -73,6 +82,7 @@ def reservoir_of(batch: Batch, rows: NDArray[np.int64]) -> Reservoir:
     return Reservoir(
         np.diff(part.indptr),
         part.labels,
+        part.weights,
         part.keys,
         part.values,
         part.spaces if len(part.spaces) else nothing,

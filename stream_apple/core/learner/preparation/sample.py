@@ -66,13 +66,7 @@ def take(sample: Sample, batch: Batch, seen: int, most: int) -> Sample:
     joined = kept.with_rows(batch, learned[wanted][new - len(kept.sizes)])
     places = np.concatenate([np.arange(len(kept.sizes)), new])  # of what is joined, in `all_priorities`
     return Sample(
-        _rows(joined, np.argsort(all_priorities[places])[:count]),
+        reservoir_of(joined.examples, np.argsort(all_priorities[places])[:count]),
         all_priorities[order[:count]],
         np.array([threshold], np.uint64),
     )
-
-
-def _rows(reservoir: Reservoir, rows: NDArray[np.int64]) -> Reservoir:
-    indptr = np.concatenate([[0], reservoir.sizes.cumsum()])
-    labels = reservoir.labels
-    return reservoir_of(Batch(indptr, reservoir.keys, reservoir.values, labels, labels, *reservoir[4:]), rows)

@@ -127,14 +127,16 @@ class Mixture(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """The base features of the latest examples, in two halves that are filled in turn; empty if predictors do not mix.
+    """The latest examples, in two halves that are filled in turn; empty if predictors do not mix.
 
     keys    uint64[2 * RECENT_FEATURES]
     values  float32[2 * RECENT_FEATURES]
     roles   uint8[2 * RECENT_FEATURES], or empty if features have no roles
-    ends    int64[2 * RECENT_EXAMPLES]  where each example ends in its half
+    ends    int64[2 * RECENT_EXAMPLES]  where each example's base features end in its half
     filled  int64[4]  the half that is being filled, the numbers of examples in both, and how many examples the model
                       had learned when it last grew (GROWN_AT)
+    labels  float64[2 * RECENT_EXAMPLES], in units of labels; empty if examples are not learned again
+    weights  float64[2 * RECENT_EXAMPLES], likewise: importance
     """
 
     keys: NDArray[np.uint64]
@@ -142,6 +144,8 @@ class Recent(NamedTuple):
     roles: NDArray[np.uint8]
     ends: NDArray[np.int64]
     filled: NDArray[np.int64]
+    labels: NDArray[np.float64]
+    weights: NDArray[np.float64]
 
 
 class Tuples(NamedTuple):

@@ -1,17 +1,22 @@
-"""The latest examples, on which `appraisal.py` measures what parents cost and earn when an epoch ends."""
+"""The latest examples: what parents cost and earn is measured on them; with `rehearsal` they are learned again."""
 
 import numpy as np
 
+from stream_apple.core.batch import Batch, joined
 from stream_apple.core.jit import copy_numbers, part
-from stream_apple.core.learner.state.model import Recent
+from stream_apple.core.learner.state.model import GROWN_AT, Recent
 from stream_apple.core.learner.state.work import BaseFeatures
 
 RECENT_FEATURES = 8192  # base features of each half
 RECENT_EXAMPLES = 512  # of each half
 
 
-def empty_recent(*, mixed: bool, roles: bool = False) -> Recent:
-    """Return empty halves, of size 0 unless `mixed`; `roles` says whether features may have roles."""
+def empty_recent(*, mixed: bool, roles: bool = False, labels: bool = False) -> Recent:
+    """Return empty halves, of size 0 unless `mixed`.
+
+    roles   whether features may have roles
+    labels  whether labels and importance weights are kept, too
+    """
     features, examples = (2 * RECENT_FEATURES, 2 * RECENT_EXAMPLES) if mixed else (0, 0)
     return Recent(
         np.zeros(features, np.uint64),
@@ -19,6 +24,8 @@ def empty_recent(*, mixed: bool, roles: bool = False) -> Recent:
         np.zeros(features if roles else 0, np.uint8),
         np.zeros(examples, np.int64),
         np.zeros(4 if mixed else 0, np.int64),
+        np.zeros(examples if labels else 0),
+        np.zeros(examples if labels else 0),
     )
 
 
@@ -31,8 +38,34 @@ def longest_recent(recent: Recent) -> int:
     return longest
 
 
+def recent_examples(recent: Recent) -> Batch:
+    """Return the examples that are kept with their labels, the oldest first, in memory of their own."""
+    halves = []
+    for half in (1 - int(recent.filled[0]), int(recent.filled[0])):
+        count = int(recent.filled[1 + half])
+        examples = slice(half * RECENT_EXAMPLES, half * RECENT_EXAMPLES + count)
+        ends = recent.ends[examples]
+        features = slice(half * RECENT_FEATURES, half * RECENT_FEATURES + (int(ends[-1]) if count else 0))
+        halves.append(
+            Batch(
+                np.concatenate([[0], ends]),
+                recent.keys[features],
+                recent.values[features],
+                recent.labels[examples],
+                recent.weights[examples],
+                roles=recent.roles[features],
+            )
+        )
+    return joined(halves)
+
+
+def forget_recent(recent: Recent) -> None:
+    """Forget all examples, but not when the model last grew."""
+    recent.filled[:GROWN_AT] = 0
+
+
 @part
-def keep_recent(recent: Recent, example: BaseFeatures) -> None:
+def keep_recent(recent: Recent, example: BaseFeatures, label: float, importance: float) -> None:
     """Keep the example, unless it alone is too long; when the half in use is full, the older one is overwritten."""
     size = np.int64(example.stop - example.first)
     if size > RECENT_FEATURES:
@@ -54,4 +87,7 @@ def keep_recent(recent: Recent, example: BaseFeatures) -> None:
             for f in range(size):
                 recent.roles[to + f] = np.uint8(0)
     recent.ends[half * RECENT_EXAMPLES + count] = used + size
+    if len(recent.labels) > 0:
+        recent.labels[half * RECENT_EXAMPLES + count] = label
+        recent.weights[half * RECENT_EXAMPLES + count] = importance
     recent.filled[1 + half] = count + 1

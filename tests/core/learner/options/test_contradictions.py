@@ -31,6 +31,8 @@ TRIED: dict[str, tuple[object, ...]] = {
     "shrinkage": (0.0, 0.001),
     "stack_loss": ("plain", "clipped"),
     "early_growth": (0, 60),
+    "rehearsal": (False, True),
+    "personalise": ("", "user"),
     "label_units": (0, 10),
     "centre": (0, 5),
     "pending_labels": (0, 2_000, 2_001),

@@ -163,6 +163,7 @@ def test_what_the_first_version_did_is_in_no_name() -> None:
         "shrinkage",
         "stack_loss",
         "early_growth",
+        "rehearsal",
         "label_units",
         "drift",
         "discretise",

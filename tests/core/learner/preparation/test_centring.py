@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from core.learner.preparation.test_discretisation import BY_KEY, rows_of
+from core.learner.preparation.test_discretisation import BY_KEY, as_learned, rows_of
 from core.learner.test_learner import batch_of, key
 
 from stream_apple.core.batch import BIN, Batch
@@ -21,7 +21,7 @@ LEARNED = [at for at, row in enumerate(ROWS) if row.label is not None and row.we
 def prepared() -> tuple[Preparation, Batch]:
     """What becomes of the rows when they are learned at once."""
     preparation = Preparation(OPTIONS)
-    return preparation, preparation.prepare_to_learn(batch_of(ROWS), 0, SIZE)
+    return preparation, as_learned(preparation, batch_of(ROWS), 0, SIZE)
 
 
 def features_of(batch: Batch, row: int, names: dict[int, Derived]) -> dict[str, tuple[float, int]]:

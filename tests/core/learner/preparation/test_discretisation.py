@@ -7,7 +7,7 @@ import pytest
 from core.learner.test_learner import Row, batch_of, key
 from support.bare_options import bare
 
-from stream_apple.core.batch import BIN, Batch, space_key
+from stream_apple.core.batch import BIN, Batch, joined, space_key
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise
 from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, interval_keys
@@ -43,10 +43,15 @@ def rows_of(size: int, seed: int, *, regression: bool = False) -> list[Row]:
     return rows
 
 
+def as_learned(preparation: Preparation, batch: Batch, start: int, stop: int) -> Batch:
+    """Return rows [start, stop) as they are learned, all parts in one."""
+    return joined([*preparation.prepare_to_learn(batch, start, stop)])
+
+
 def prepared(discretise: Discretise, rows: list[Row], **further: Any) -> tuple[Preparation, Batch]:
     """What becomes of the rows when they are learned at once."""
     preparation = Preparation(bare(discretise=discretise, **further))
-    return preparation, preparation.prepare_to_learn(batch_of(rows), 0, len(rows))
+    return preparation, as_learned(preparation, batch_of(rows), 0, len(rows))
 
 
 def told(preparation: Preparation, batch: Batch, row: int) -> dict[str, tuple[float, int]]:
@@ -162,7 +167,7 @@ def test_named_namespaces_alone() -> None:
     batch = batch_of(rows)
     batch = batch._replace(spaces=np.array([spaces.get(name, 0) for row in rows for name in row.features], np.uint64))
     preparation = Preparation(bare(discretise="quantile", discretise_namespaces="a, b"))
-    made = preparation.prepare_to_learn(batch, 0, 700)
+    made = as_learned(preparation, batch, 0, 700)
     assert preparation.intervals.features.tolist() == [key("zeros")]
     assert len(made.spaces) == len(made.keys)
     last = slice(int(made.indptr[-2]), int(made.indptr[-1]))
@@ -206,7 +211,7 @@ def test_a_reservoir_is_bounded() -> None:
     for step in (1, 2, count):
         preparation = Preparation(bare(discretise="quantile", bins=2))
         for start in range(0, count, step):
-            preparation.prepare_to_learn(batch, start, min(start + step, count))
+            as_learned(preparation, batch, start, min(start + step, count))
             assert len(preparation.arrays["reservoir_keys"]) <= RESERVOIR_ENTRIES
         assert preparation.arrays["fitted"][0]
         digests.append({name: array.tobytes() for name, array in preparation.arrays.items()})

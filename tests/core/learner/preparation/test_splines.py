@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from core.learner.preparation.test_discretisation import rows_of
+from core.learner.preparation.test_discretisation import as_learned, rows_of
 from core.learner.test_learner import Row, batch_of, key
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ LARGEST = float(np.nextafter(np.float32(TOO_LARGE), np.float32(0)))
 def preparation_of(rows: list[Row]) -> Preparation:
     """One that has learned these rows."""
     preparation = Preparation(bare(discretise="spline", reservoir=200))
-    preparation.prepare_to_learn(batch_of(rows), 0, len(rows))
+    as_learned(preparation, batch_of(rows), 0, len(rows))
     return preparation
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from core.learner.preparation.test_discretisation import BY_KEY, prepared, rows_of, told
+from core.learner.preparation.test_discretisation import BY_KEY, as_learned, prepared, rows_of, told
 from core.learner.test_learner import batch_of
 
 from stream_apple.core.learner.options import Options
@@ -36,8 +36,8 @@ def test_a_part_of_a_batch_is_prepared_without_the_rest(*, cut: bool) -> None:
     if not cut:
         rows = [row._replace(features=dict.fromkeys(row.features, 1.0)) for row in rows]
     batch, preparation = batch_of(rows), Preparation(Options())
-    preparation.prepare_to_learn(batch, 0, 300)
+    as_learned(preparation, batch, 0, 300)
     assert (len(preparation.intervals.cuts) > 0) == cut
-    part, alone = preparation.prepare_to_learn(batch, 300, 310), preparation.prepare(batch.select(np.arange(300, 310)))
+    part, alone = as_learned(preparation, batch, 300, 310), preparation.prepare(batch.select(np.arange(300, 310)))
     for name, column in part._asdict().items():
         assert np.array_equal(column, getattr(alone, name)), name

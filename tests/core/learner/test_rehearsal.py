@@ -1,0 +1,113 @@
+"""Examples that are learned again when they get new features: the first ones when cuts are made, the latest at growths.
+
+The oracle is a learner that does not, and is given the same examples twice.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.state.model import GROWN_AT
+
+COLUMNS = 5
+LOSSES = (("logistic", 0), ("squared", 0), ("softmax", 3))
+
+
+def stream(size: int, loss: str = "logistic", seed: int = 0) -> Batch:
+    """Numbers whose label depends on where two of them lie, with importance weights."""
+    rng = np.random.default_rng(seed)
+    cells = rng.normal(size=(size, COLUMNS)).astype(np.float32)
+    near = (np.abs(cells[:, 0]) < 0.7).astype(int) + (cells[:, 1] > 0.5)
+    labels = np.where(near > 0, 1.0, -1.0) if loss == "logistic" else near.astype(np.float64)
+    keys = np.tile(np.arange(1, COLUMNS + 1, dtype=np.uint64), size)
+    weights = rng.choice([0.5, 1.0, 2.0], size)
+    return Batch(np.arange(0, len(keys) + 1, COLUMNS), keys, cells.ravel(), labels, weights)
+
+
+def learned(batch: Batch, *stretches: tuple[int, int], **chosen: Any) -> tuple[Learner, Scores]:
+    """A learner of these rows, one stretch after the other."""
+    learner, scores = Learner(Options(bits=10, **chosen)), Scores.empty(len(batch.labels))
+    for start, stop in stretches:
+        learner.learn(batch, start, stop, scores)
+    return learner, scores
+
+
+def weights_of(learner: Learner) -> dict[str, Any]:
+    """What the learner knows of features: all that examples change, but for who is a parent."""
+    slots = learner.slots()
+    order = np.argsort(slots["key"], kind="stable")
+    names = [name for name in slots.dtype.names or () if name not in {"parent", "active"}]
+    return {name: slots[name][order].tolist() for name in names}
+
+
+@pytest.mark.parametrize(("loss", "classes"), LOSSES)
+def test_the_first_examples_are_learned_again_by_the_cuts(loss: str, classes: int) -> None:
+    """As if they were given again, once cuts are there; the same with a reservoir that was filled piece by piece."""
+    batch, chosen = stream(40, loss), {"loss": loss, "classes": classes, "early_growth": 0}
+    expected, _ = learned(batch, (0, 40), (0, 40), rehearsal=False, **chosen)
+    for stretches in ([(0, 40)], [(0, 7), (7, 39), (39, 40)]):
+        found, _ = learned(batch, *stretches, **chosen)
+        assert found.preparation.settled
+        assert weights_of(found) == weights_of(expected)
+        assert found.examples == 40
+    before, _ = learned(batch, (0, 39), **chosen)
+    assert weights_of(before) == weights_of(learned(batch, (0, 39), rehearsal=False, **chosen)[0])
+
+
+@pytest.mark.parametrize(("loss", "classes"), LOSSES)
+def test_the_latest_examples_are_learned_again_after_growth(loss: str, classes: int) -> None:
+    """As if they were given again; what counts or judges examples does not see them."""
+    batch = stream(60, loss)
+    chosen = {"loss": loss, "classes": classes, "discretise": "none", "label_units": 0 if loss == "squared" else None}
+    found, _ = learned(batch, (0, 60), **chosen)
+    once, _ = learned(batch, (0, 60), rehearsal=False, **chosen)
+    twice, _ = learned(batch, (0, 60), (0, 60), rehearsal=False, **chosen)
+    assert found.census().parents.sum() > 0
+    assert weights_of(found) == weights_of(twice) != weights_of(once)
+    seen_once = {name: array.tolist() for name, array in once.sums.items() if name not in {"norm", "weight", "counts"}}
+    assert {name: found.sums[name].tolist() for name in seen_once} == seen_once
+    assert found.features_per_example == once.features_per_example
+    assert found.progress.report("whole").loss == once.progress.report("whole").loss
+
+
+@pytest.mark.parametrize(("loss", "classes"), LOSSES)
+def test_batches_and_restarts_of_the_process_do_not_matter(loss: str, classes: int) -> None:
+    """However the stream is cut, and whenever a model is read back, digest and scores are the same."""
+    batch, chosen = stream(500, loss), {"loss": loss, "classes": classes}
+    whole, expected = learned(batch, (0, 500), **chosen)
+    for step in (1, 13):
+        learner, scores = Learner(whole.options), Scores.empty(500)
+        for start in range(0, 500, step):
+            learner.learn(batch, start, min(start + step, 500), scores)
+            if start % 7 == 0:
+                other = Learner(whole.options)
+                for mine, theirs in zip(learner.table, other.table, strict=True):
+                    if isinstance(theirs, np.ndarray):
+                        theirs[...] = mine
+                other.restore({name: array.copy() for name, array in learner.sums.items()})
+                learner = other
+        assert learner.digest() == whole.digest()
+        assert scores.predictions.tobytes() == expected.predictions.tobytes()
+
+
+def test_what_was_learned_in_other_units_or_before_a_rise_is_not_learned_again() -> None:
+    """Labels are kept in units, and after a rise of losses those of before say what does not hold any more."""
+    learner, _ = learned(stream(30, "squared"), (0, 30), loss="squared")
+    assert learner.units.fixed
+    assert learner.sums["recent_filled"][1] == 20
+    learner.restart()
+    assert learner.sums["recent_filled"][:GROWN_AT].tolist() == [0, 0, 0]
+
+
+def test_less_is_lost_in_the_beginning() -> None:
+    """On streams of a few hundred examples, by a tenth at least in the mean."""
+    ratios = []
+    for seed in range(5):
+        batch = stream(400, seed=seed)
+        losses = [np.nanmean(learned(batch, (0, 400), loss="logistic", rehearsal=on)[1].losses) for on in (True, False)]
+        ratios.append(losses[0] / losses[1])
+    assert np.mean(ratios) < 0.9

@@ -107,8 +107,8 @@ def _reader_of(kernel: Any, compiled: Any) -> Callable[[int], int]:  # noqa: ANN
     builder.ret(builder.select(fine, number, ir.Constant(_WORD, _FAILED)))
     engine = _compiled(module)
     code = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(engine.get_function_address("read_and_call"))
-    _made[address] = (code, (engine, compiled))
-    return code
+    # Another thread may have made the same code meanwhile. One of both is kept, for the memory of the other is freed.
+    return _made.setdefault(address, (code, (engine, compiled)))[0]
 
 
 def _as(builder: Any, word: Any, kind: Any) -> Any:  # noqa: ANN401  values and types of LLVM

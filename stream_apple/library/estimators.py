@@ -33,7 +33,7 @@ from stream_apple.library.featurizer import (
     maps_of,
     rows_of_maps,
 )
-from stream_apple.library.online import OnlineLearner, probabilities_of
+from stream_apple.library.online import BEGINNING, OnlineLearner, probabilities_of
 from stream_apple.library.parameters import options_of, takes_options, whole_number
 from stream_apple.library.targets import checked_classes, checked_labels, checked_weights, classes_in
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
@@ -244,13 +244,15 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     ) -> Self:
         """Learn further examples, in their order. The first call needs `classes`, all that there will be."""
         y = self._checked(y)
-        if not self.__sklearn_is_fitted__():
-            if classes is None:
-                raise ValueError("classes: expected all classes at the first call of partial_fit, found None")
-            options, known = self._options(_unique(classes))
-            batch = self._begin(X, y, options)
-            self.classes_ = known
-        else:
+        with BEGINNING:
+            first = not self.__sklearn_is_fitted__()
+            if first:
+                if classes is None:
+                    raise ValueError("classes: expected all classes at the first call of partial_fit, found None")
+                options, known = self._options(_unique(classes))
+                batch = self._begin(X, y, options)
+                self.classes_ = known
+        if not first:
             if classes is not None and not np.array_equal(_unique(classes), self.classes_):
                 raise ValueError(f"classes: expected those of the first call, {self.classes_}, found {classes}")
             batch = self._go_on(X, y)
@@ -327,10 +329,12 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
         """Learn further examples, in their order."""
         y = self._checked(y)
-        if self.__sklearn_is_fitted__():
+        with BEGINNING:
+            first = not self.__sklearn_is_fitted__()
+            if first:
+                batch = self._begin(X, y, options_of(self, loss="squared"))
+        if not first:
             batch = self._go_on(X, y)
-        else:
-            batch = self._begin(X, y, options_of(self, loss="squared"))
         self._learn_rows(batch, y, sample_weight)
         return self
 

@@ -27,6 +27,9 @@ def as_set(batch: Batch, seed: int, *, ordered: bool = False) -> Batch:
     batch = batch if len(kept) == len(batch.weights) else batch.select(kept)
     if not len(batch.labels):
         return batch
+    # The order of the rows decides neither which of equal examples is learned (those of maps may have their features in
+    # another order) nor how the sum of their weights is rounded.
+    batch = batch.select(np.lexsort((batch.weights, _hashes(batch, ordered=True))))
     hashes, first, group, counts = np.unique(
         _hashes(batch, ordered=ordered), return_index=True, return_inverse=True, return_counts=True
     )

@@ -24,6 +24,8 @@ MAX_AHEAD_MS = 7 * 86_400_000
 """How far ahead of the others an example's time may lie: the default of a worker's `epochs.max_ahead`."""
 BOUND = "max_features_per_example"
 """The option that says how many features a row may have."""
+BEGINNING = threading.Lock()
+"""Has to be held by code that makes a model when it is first needed: threads that need it at once get the same one."""
 _NEVER = 1 << 62
 
 

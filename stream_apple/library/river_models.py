@@ -19,7 +19,7 @@ from stream_apple.library.cells import is_missing
 from stream_apple.library.event_times import Time, milliseconds_of, span_of
 from stream_apple.library.featurizer import featurizer_of_rows
 from stream_apple.library.one_row import OneRow
-from stream_apple.library.online import OnlineLearner, probabilities_of
+from stream_apple.library.online import BEGINNING, OnlineLearner, probabilities_of
 from stream_apple.library.parameters import options_of, takes_options, whole_number
 from stream_apple.library.targets import checked_classes, checked_label, checked_labels, checked_weight, checked_weights
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
@@ -75,18 +75,21 @@ class _Apple(base.Estimator):
 
     @property
     def _model(self) -> OneRow:
-        found: OneRow | None = vars(self).get("_learning")
-        if found is None:
-            options = self._options()
-            if self.epoch_examples is not None and self.epoch_length is not None:
-                raise ValueError(
-                    f"epoch_examples, epoch_length: expected one of them, as an epoch ends by one, found "
-                    f"{self.epoch_examples!r} and {self.epoch_length!r}"
-                )
-            featurizer = featurizer_of_rows(options)
-            online = OnlineLearner(options, whole_number(self, "epoch_examples"), span_of(self.epoch_length))
-            found = self._learning = OneRow(online, featurizer, sort_names=self.sort_names and not options.ngrams)
-        return found
+        if "_learning" not in vars(self):
+            with BEGINNING:
+                if "_learning" not in vars(self):
+                    self._learning = self._new_model()
+        return self._learning
+
+    def _new_model(self) -> OneRow:
+        options = self._options()
+        if self.epoch_examples is not None and self.epoch_length is not None:
+            raise ValueError(
+                f"epoch_examples, epoch_length: expected one of them, as an epoch ends by one, found "
+                f"{self.epoch_examples!r} and {self.epoch_length!r}"
+            )
+        online = OnlineLearner(options, whole_number(self, "epoch_examples"), span_of(self.epoch_length))
+        return OneRow(online, featurizer_of_rows(options), sort_names=self.sort_names and not options.ngrams)
 
     def _options(self) -> Options:
         raise NotImplementedError
@@ -180,12 +183,14 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
 
         ValueError for a label that is none of the classes.
         """
-        known = len(self._numbers)
-        try:
-            self._model.learn(x, self._number_of(y), checked_weight(w), time)
-        except Exception:
-            self._forget_from(known)
-            raise
+        model = self._model
+        with model.online.lock:  # also of the labels, which are numbered as they come
+            known = len(self._numbers)
+            try:
+                model.learn(x, self._number_of(y), checked_weight(w), time)
+            except Exception:
+                self._forget_from(known)
+                raise
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ANN401, ARG002  River's
         """Return the probability of each class: of both, or, with the softmax loss, of the classes seen so far."""
@@ -194,29 +199,31 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
             second = model.probability(x)
             no, yes = self._labels
             return {no: 1.0 - second, yes: second}
-        if not self._labels:
-            return {}
-        return self._of_known(model.probabilities(x))
+        with model.online.lock:
+            return self._of_known(model.probabilities(x)) if self._labels else {}
 
     def learn_many(self, X: Any, y: Any, w: Any = None, times: Iterable[Time] | None = None) -> None:  # noqa: ANN401, N803
         """Learn the rows of a frame, in order, at these times where epochs are spans of time."""
-        batch, known = self._batch(X), len(self._numbers)
-        try:
-            labels = [self._number_of(label) for label in (y.to_pylist() if hasattr(y, "to_pylist") else y)]
-            self._learn_rows(_labelled(batch, np.array(labels, np.float64), w), times)
-        except Exception:
-            self._forget_from(known)
-            raise
+        batch = self._batch(X)
+        with self._model.online.lock:
+            known = len(self._numbers)
+            try:
+                labels = [self._number_of(label) for label in (y.to_pylist() if hasattr(y, "to_pylist") else y)]
+                self._learn_rows(_labelled(batch, np.array(labels, np.float64), w), times)
+            except Exception:
+                self._forget_from(known)
+                raise
 
     def predict_proba_many(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the probability of each class for each row, as a frame with a column for each class."""
         import pandas as pd
 
-        online = self._model.online
-        found: Any = probabilities_of(online.score(self._batch(X)), online.options)
-        if self._softmax:
-            found = [self._of_known(row) if self._labels else {} for row in found]
-        return pd.DataFrame(found, index=getattr(X, "index", None), columns=list(self._labels))
+        online, batch = self._model.online, self._batch(X)
+        with online.lock:
+            found: Any = probabilities_of(online.score(batch), online.options)
+            if self._softmax:
+                found = [self._of_known(row) if self._labels else {} for row in found]
+            return pd.DataFrame(found, index=getattr(X, "index", None), columns=list(self._labels))
 
     def predict_many(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the most probable class of each row, as a series; the first of equally probable ones."""
@@ -241,11 +248,12 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
     @property
     def _numbers(self) -> dict[Any, float]:
         """Label -> the learner's label: -1 and 1, or the number of a class."""
-        found: dict[Any, float] | None = vars(self).get("_known")
-        if found is None:
-            self._check_classes()
-            found = self._known = self._first_numbers()
-        return found
+        if "_known" not in vars(self):
+            with BEGINNING:
+                if "_known" not in vars(self):
+                    self._check_classes()
+                    self._known = self._first_numbers()
+        return self._known
 
     def _first_numbers(self) -> dict[Any, float]:
         if self.classes is None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.class_progress import progress_of
-from stream_apple.core.learner.kernels.losses import SOFTMAX, loss_number, write_losses
+from stream_apple.core.learner.kernels.losses import SOFTMAX, SQUARED, loss_number, write_losses
 from stream_apple.core.learner.kernels.mixture import EARLY_STRIDE
 from stream_apple.core.learner.learner import NO_EARLY, Learner, Scores
 from stream_apple.core.learner.options import Options
@@ -260,7 +260,7 @@ def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], t
         examples=len(labels),
         progressive_loss=_number(whole.loss),
         linear_progressive_loss=_number(whole.linear_loss),
-        best_constant_loss=_number(whole.best_constant_loss),
+        best_constant_loss=_variance_of(trained) if loss == SQUARED else _number(whole.best_constant_loss),
         progressive_error=errors["progressive_error"]
         if errors
         else share_of_wrong_sides(labels, trained, scores.predictions),
@@ -295,6 +295,19 @@ def _class_errors(training: tuple[Batch, Scores], testing: tuple[Batch, Scores])
         of_classes = np.bincount(trained.labels[known].astype(np.int64), trained.weights[known])
         constant = 1.0 - float(of_classes.max()) / total
     return {**errors("progressive", *training), "best_constant_error": constant, **errors("test", *testing)}
+
+
+def _variance_of(part: Batch) -> float | None:
+    """Return the loss of the best constant with the squared loss: the variance of the labels; None if there is none.
+
+    The running sums of squares of a model would lose its digits where labels are large beside their differences.
+    """
+    labels = part.labels[~np.isnan(part.labels)]
+    if not len(labels):
+        return None
+    apart = part.labels - labels[0]  # which leaves 0 if all labels are equal
+    mean = weighted_mean(apart, part)
+    return None if mean is None else weighted_mean((apart - mean) ** 2, part)
 
 
 def _difference(change: float) -> str:

@@ -69,6 +69,20 @@ def test_linear_alongside_is_linear(pairs: Path) -> None:
     assert apple["best_constant_loss"] == linear["best_constant_loss"] == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.parametrize("centre", [0.1, -1e8])
+def test_the_best_constant_is_that_of_large_labels_too(tmp_path: Path, centre: float) -> None:
+    """Its loss is the labels' variance, however small beside the labels; it is 0 if all are equal."""
+    spread, rows = np.random.default_rng(5).normal(size=(2, 100)), tmp_path / "large.vw"
+    labels, weights = centre + spread[0], np.abs(spread[1])
+    rows.write_text("".join(f"{label} {weight} |f a\n" for label, weight in zip(labels, weights, strict=True)))
+    whole = ("--json", "--test-fraction", "0")
+    mean = np.average(labels, weights=weights)
+    variance = np.average((labels - mean) ** 2, weights=weights)
+    assert json.loads(evaluate(rows, *whole).stdout)["best_constant_loss"] == pytest.approx(variance, rel=1e-6)
+    rows.write_text("".join(f"{centre} {weight} |f a\n" for weight in weights))
+    assert json.loads(evaluate(rows, *whole).stdout)["best_constant_loss"] == 0.0
+
+
 def test_auc_and_calibration_stand_beside_linears(pairs: Path, tmp_path: Path) -> None:
     """Where linear ranks by chance, apple ranks all right; more labels than two have no ranking."""
     result = json.loads(evaluate(pairs, "--json").stdout)

@@ -1,12 +1,14 @@
 """A kernel whose arguments are laid out beforehand gives what Numba's own call gives."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from stream_apple.core import bound_call
 from stream_apple.core.bound_call import BoundCall
 from stream_apple.core.jit import kernel
 
@@ -69,6 +71,26 @@ def test_a_kernel_may_return_nothing() -> None:
     out = np.zeros(1)
     bound = BoundCall(_nothing, (out,))
     assert (bound.call(), bound.call(), out[0]) == (0, 0, 4.0)
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")  # type: ignore[attr-defined]
+def test_threads_that_bind_a_kernel_at_once_share_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no map keeps is freed, and a call of it would end the process."""
+    compiled: Any = _nothing
+    others: list[Any] = []
+    compiled(np.zeros(1))
+    code, make = compiled.overloads[(numba.typeof(np.zeros(1)),)], bound_call._compiled
+
+    def interrupted(module: Any) -> Any:
+        if not others:
+            others.append(None)
+            others[0] = bound_call._reader_of(compiled, code)
+        return make(module)
+
+    monkeypatch.setattr(bound_call, "_compiled", interrupted)
+    monkeypatch.setattr(bound_call, "_made", {})
+    assert [bound_call._reader_of(compiled, code)] == others
+    assert [reader for reader, _ in bound_call._made.values()] == others
 
 
 def test_an_argument_of_another_kind_is_refused() -> None:

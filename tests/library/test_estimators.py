@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,18 @@ def test_fit_learns_a_set(order: list[int], weights: list[int]) -> None:
     shuffled, of_them = SMALL[order], np.array(weights)[order]
     second = AppleRegressor(bits=8).fit(np.repeat(shuffled, of_them, axis=0), np.repeat(shuffled[:, 1], of_them))
     assert first._online.learner.digest() == second._online.learner.digest()
+
+
+def test_equal_rows_are_one_whichever_comes_first() -> None:
+    """Maps have their names in any order, and weights are rounded when they are added."""
+    rows = [dict(zip("abc", row, strict=True)) for row in SMALL.tolist()]
+    turned = [dict(reversed(row.items())) for row in rows]
+    digests = set()
+    for parts in permutations([(rows, 0.1), (turned, 0.2), (rows, 0.3)]):
+        model, weights = AppleRegressor(bits=8), np.repeat([weight for _, weight in parts], 40)
+        model.fit([row for part, _ in parts for row in part], np.tile(SMALL[:, 1], 3), sample_weight=weights)
+        digests.add(model._online.learner.digest())
+    assert len(digests) == 1
 
 
 def test_texts_of_the_same_words_are_others_in_another_order() -> None:

@@ -2,7 +2,9 @@
 
 import math
 import pickle
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -194,6 +196,23 @@ def test_a_refused_example_leaves_no_class() -> None:
     assert model.predict_proba_one({"a": 1.0}) == {}
     model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["yes", "no"])
     assert list(model.predict_proba_one({"a": 1.0})) == ["yes", "no"]
+
+
+def test_an_example_that_one_thread_is_refused_leaves_the_class_of_another() -> None:
+    """Both bring a class of their own, the second while the first one's features are read."""
+    model = AppleClassifier(classes=3)
+    other = Thread(target=model.learn_one, args=({"a": 1.0}, "learned"))
+
+    class Interrupted(dict[str, float]):
+        def __iter__(self) -> Iterator[str]:
+            other.start()
+            other.join(0.2)  # it waits for this thread
+            raise ValueError("no features")
+
+    with pytest.raises(ValueError, match="no features"):
+        model.learn_one(Interrupted(a=1.0), "refused")
+    other.join()
+    assert list(model.predict_proba_one({"a": 1.0})) == ["learned"]
 
 
 def test_a_missing_label_is_no_class() -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import msgpack
@@ -219,3 +220,46 @@ def test_threads_may_ask_one_model_at_once() -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: model.decision_function(many), range(12)))
     assert all(np.array_equal(each, expected) for each in found)
+
+
+def learn_scikit(model: Any, label: int) -> None:
+    """Learn one row by scikit-learn's interface."""
+    known = {"classes": [0, 1]} if isinstance(model, AppleClassifier) else {}
+    model.partial_fit(pd.DataFrame({"a": [1.0]}), [label], **known)
+
+
+def learn_river(model: Any, label: int) -> None:
+    """Learn one row by River's interface."""
+    model.learn_one({"a": 1.0}, label)
+
+
+@pytest.mark.parametrize(
+    ("kind", "learn"),
+    [
+        (AppleClassifier, learn_scikit),
+        (AppleRegressor, learn_scikit),
+        (RiverClassifier, learn_river),
+        (RiverRegressor, learn_river),
+    ],
+    ids=["classifier", "regressor", "river-classifier", "river-regressor"],
+)
+def test_threads_begin_one_model(
+    kind: type, learn: Callable[[Any, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second one learns for the first time while the first one makes the model: what both have learned counts."""
+    others: list[Thread] = []
+    model = kind(bits=10, method="linear")
+
+    def interrupted(*arguments: Any) -> OnlineLearner:
+        if not others:
+            others.append(Thread(target=learn, args=(model, 0)))
+            others[0].start()
+            others[0].join(0.2)  # it waits for this thread
+        return OnlineLearner(*arguments)
+
+    for module in ("estimators", "river_models"):
+        monkeypatch.setattr(f"stream_apple.library.{module}.OnlineLearner", interrupted)
+    learn(model, 1)
+    others[0].join()
+    online = model._online if learn is learn_scikit else model._model.online
+    assert online.seen == 2

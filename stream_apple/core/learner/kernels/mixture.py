@@ -23,6 +23,8 @@ that, times the squared range of the labels. SHARE adds a little to this bound w
 restart (`drift.py`). The bound holds for any labels, and is multiplied by the largest importance weight. The
 algorithm's rate is one over the unit of this bound. When the unit grows (a label beyond the range, a heavier example)
 the shares are tempered, so that earlier losses count in the new unit; otherwise the shares would be far too sure.
+A weight counts only after its example was scored, by shares that may have become as small as SHARE * p[linear]. So an
+example that is heavier than all before it may add up to log(1 / (SHARE * p[linear])) = 11.6 times its weight.
 
 Where labels come late, the score that counts is the one that was given when the prediction was asked for (the *early*
 score). With the first label of such an example two more predictors get shares: the constant, and SLOW_LINEAR. Shares

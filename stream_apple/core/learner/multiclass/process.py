@@ -4,7 +4,8 @@ Probabilities are published. Without a mixture they are apple's own. A mixture h
 average of apple's weights, and apple itself, and mixes their probabilities by their shares: Bayes' rule, the
 aggregating algorithm for the log loss, at rate 1 (Vovk 1990), with a fixed share as in `kernels/mixture.py`. So its
 loss exceeds the linear predictor's by at most log(1 / p[linear]) = 0.1, plus about SHARE for each example, both times
-the largest importance weight. There is no stack: apple takes its place.
+the largest importance weight; an example that is heavier than all before it may add more, as there. There is no stack:
+apple takes its place.
 """
 
 import math

@@ -61,12 +61,12 @@ class ServingMetrics:
         self._all["serve_info"].labels(group, topic, model, follow).set(1)
 
     def watch(self, replicas: Replicas) -> None:
-        """Read lags and readiness from these replicas at every scrape."""
+        """Read from these replicas at every scrape whether they are ready."""
         self._all["serve_ready"].set_function(lambda: float(replicas.ready))
-        for number, replica in replicas.by_partition.items():
-            self._watch(str(number), replica)
 
-    def _watch(self, number: str, replica: Replica) -> None:
+    def following(self, replica: Replica) -> None:
+        """Read the replica's lags at every scrape."""
+        number = str(replica.number)
         self._all["serve_lag_records"].labels(number).set_function(lambda: replica.total_lag.records)
         self._all["serve_lag_seconds"].labels(number).set_function(lambda: replica.total_lag.seconds)
         self._all["serve_model_age_seconds"].labels(number).set_function(lambda: replica.own_lag.seconds)

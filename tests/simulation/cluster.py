@@ -47,6 +47,13 @@ class MemoryCluster:
             log.skip_to(record.at)
             log.append(Message(record.named, record.payload, record.time_ms, tuple(record.extra or ())))
 
+    def add_partitions(self, partitions: int) -> None:
+        """Give each topic so many; members hear of it in the next rebalance of their group."""
+        for topic, logs in self._logs.items():
+            logs += [PartitionLog(topic, number) for number in range(len(logs), partitions)]
+        for group in self._groups.values():
+            group.partitions = partitions
+
     def renew(self, topic: str) -> None:
         """Delete the topic, and make it anew: it is empty."""
         self._logs[topic] = [PartitionLog(topic, log.number) for log in self.logs(topic)]

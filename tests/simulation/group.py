@@ -39,7 +39,9 @@ class _Member:
 class Group:
     """Members of one group that share the partitions of one topic, and where they are.
 
-    patience  so often may the members of a rebalance ask in vain before those that have not joined are removed
+    partitions  those of the topic, which the next rebalance shares out
+    patience    so often may the members of a rebalance ask in vain before those that have not joined are
+                removed
     """
 
     def __init__(self, name: str, partitions: int) -> None:
@@ -47,7 +49,7 @@ class Group:
         self.patience = PATIENCE
         self.generation = 0
         self.offsets: dict[int, Committed] = {}
-        self._partitions = partitions
+        self.partitions = partitions
         self._members: dict[str, _Member] = {}
         self._leader: str | None = None
         self._rebalancing = False
@@ -156,6 +158,6 @@ class Group:
         self.generation += 1
         members = sorted(self._members)
         for index, instance in enumerate(members):
-            share, extra = divmod(self._partitions, len(members))
+            share, extra = divmod(self.partitions, len(members))
             first = index * share + min(index, extra)
             self._members[instance].share = tuple(range(first, first + share + (index < extra)))

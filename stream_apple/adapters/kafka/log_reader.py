@@ -358,6 +358,13 @@ class KafkaLogs:
         self._cluster = self._cluster or Cluster(self._kafka)
         return self._cluster.partition_count(topic)
 
+    def count_now(self) -> int:
+        """Return how many partitions the examples topic has by now, 0 if it is gone; BrokerError without an answer."""
+        answer = self._retry.retry_until_deadline(
+            f"topic {self._examples}", lambda: self._consumer.list_topics(self._examples, timeout=ATTEMPT_TIMEOUT_S)
+        )
+        return len(answer.topics[self._examples].partitions)
+
     def chosen(self, partitions: Sequence[int]) -> Sequence[int]:
         """Return each of these partitions of the examples topic once, all if none is given.
 

@@ -58,6 +58,9 @@ class DigestCheck(StrEnum):
 class ReplicaRecorder(Protocol):
     """Counts what replicas do."""
 
+    def following(self, replica: "Replica") -> None:
+        """Note that the replica follows its partition from now on."""
+
     def checked(self, partition: int, outcome: DigestCheck) -> None:
         """Note that the model has been compared with a newer snapshot of the worker."""
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
@@ -21,7 +21,7 @@ _RETRY_S = 1.0
 _STOP_S = 2.0
 """How long the end of the context waits for the thread: a call of a frozen broker may take ten seconds."""
 _EMPTY_S = 5.0
-"""Seconds between two looks whether a partition of which the group has committed nothing has records."""
+"""Seconds between two looks how many partitions there are, and which of those without an offset have no record."""
 
 _log = structlog.get_logger()
 
@@ -31,9 +31,11 @@ class NoModelError(Exception):
 
 
 class Replicas:
-    """Follows these partitions while its context lasts.
+    """Follows these partitions, and those that are added, while its context lasts.
 
     After it, a call that waits for a frozen broker may still go on, on a thread that keeps no process from ending.
+
+    by_partition  number -> replica; replaced as a whole, as other threads read it
 
     max_lag_s  the longest lag behind the group's committed offset with which a model counts as ready
     """
@@ -47,11 +49,12 @@ class Replicas:
         recorder: ReplicaRecorder,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.by_partition = {number: Replica(number, sources, source, recorder, now) for number in numbers}
+        self.by_partition: Mapping[int, Replica] = {}
         self.merged = sources.provenance.merging is not None
         self._sources = sources
         self._max_lag_s = max_lag_s
         self._source = source
+        self._recorder = recorder
         self._now = now
         self._asked_at = float("-inf")
         self._reachable = True
@@ -59,6 +62,7 @@ class Replicas:
         self._looked_at = float("-inf")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="following", daemon=True)
+        self._follow(numbers)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -98,6 +102,13 @@ class Replicas:
                 raise NoModelError(f"expected a model of partition {number}, found {replica.absence}")
             yield replica.model, Moment.of(replica.model)
 
+    def _follow(self, numbers: Iterable[int]) -> None:
+        """Follow these partitions, too."""
+        added = [Replica(number, self._sources, self._source, self._recorder, self._now) for number in numbers]
+        for replica in added:
+            self._recorder.following(replica)
+        self.by_partition = {**self.by_partition, **{replica.number: replica for replica in added}}
+
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
@@ -119,8 +130,12 @@ class Replicas:
     def _ask(self) -> None:
         self._asked_at = self._now()
         try:
+            looks = self._asked_at - self._looked_at >= _EMPTY_S
+            if looks:
+                # Whoever asks by key asks for the partition that producers choose, among all that there are.
+                self._follow(range(len(self.by_partition), self._sources.logs.count_now()))
             committed = self._sources.logs.committed_now(list(self.by_partition))
-            if self._asked_at - self._looked_at >= _EMPTY_S:
+            if looks:
                 self._looked_at = self._asked_at
                 self._empty = frozenset(
                     number for number, found in committed.items() if found is None and self._is_empty(number)

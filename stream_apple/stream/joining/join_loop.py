@@ -27,6 +27,7 @@ from stream_apple.stream.joining.partition_join import Joined, Refused
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
 from stream_apple.stream.log.ports import AbortableError, Broker, Start
+from stream_apple.stream.loop.added_partitions import AddedPartitions
 from stream_apple.stream.loop.life_cycle import MemberLoop
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.loop.watchers import LoopHealth, MemberRecorder
@@ -100,10 +101,12 @@ class JoinLoop(MemberLoop):
         self._kept: dict[int, JoinedPartition] = {}
         self._assigned = False
         self._beaten_at = -HEARTBEAT_S
+        self._added = AddedPartitions(broker, now)
+        self._partitions = 0
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic has another number of partitions than is needed."""
-        self._transaction.check_topics()
+        self._partitions = self._transaction.check_topics()
         self._broker.join(self)
 
     def iterate(self) -> None:
@@ -114,10 +117,12 @@ class JoinLoop(MemberLoop):
                 busy |= self._step(partition)
             self._broker.fetch(1, 0.0 if busy else IDLE_S)
             if self._transaction.topics_in_doubt:
-                self._transaction.check_topics()
+                self._partitions = self._transaction.check_topics()
             self._beat()
             if self._transaction.due:
                 self._commit()
+            if self._assigned:
+                self._added.claim(self._partitions, self.owned, self)
         except AbortableError as error:
             self._abort(str(error))
             self._transaction.start_over(error)

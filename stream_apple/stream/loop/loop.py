@@ -29,6 +29,7 @@ from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.learning.threads import Threads
 from stream_apple.stream.log.columns import keys_of
 from stream_apple.stream.log.ports import AbortableError, Broker, Record, Start
+from stream_apple.stream.loop.added_partitions import AddedPartitions
 from stream_apple.stream.loop.life_cycle import MemberLoop
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
@@ -95,11 +96,13 @@ class Loop(MemberLoop):
         inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
         self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
         self._merging = MergedPartitions(merging, self._transaction.begin, self._learning, self._writer)
+        self._added = AddedPartitions(broker, now)
+        self._partitions = 0
         self._waited_for = False
 
     def start(self) -> None:
         """Join the group; ConfigurationError if a topic has another number of partitions than is needed."""
-        self._metrics.counted(self._transaction.check_topics())
+        self._count_partitions()
         self._broker.join(self)
 
     def iterate(self) -> None:
@@ -118,6 +121,8 @@ class Loop(MemberLoop):
             self._save_what_is_due()
             if merged or self._commit_is_due():
                 self._commit()
+            if self._owned.assigned:
+                self._added.claim(self._partitions, self._owned.by_number, self)
         except AbortableError as error:
             self._abort(str(error))
             self._transaction.start_over(error)
@@ -155,10 +160,14 @@ class Loop(MemberLoop):
         records = self._broker.fetch(self._settings.fetch_records, timeout)
         self._budget.lap(Phase.FETCH)
         if self._transaction.topics_in_doubt:
-            self._metrics.counted(self._transaction.check_topics())
+            self._count_partitions()
         for partition, batch in self._owned.sort(records):
             self._learning.add(partition, batch)
         return bool(records)
+
+    def _count_partitions(self) -> None:
+        self._partitions = self._transaction.check_topics()
+        self._metrics.counted(self._partitions)
 
     def _count_monomials(self) -> None:
         """Have the monomials of the models that have just arrived counted, on their threads: it reads whole tables."""

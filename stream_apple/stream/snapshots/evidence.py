@@ -30,6 +30,8 @@ TAIL = 1_000
 """How many offsets at the end of an output log are read. If no message there is of the model, ten times as many are
 read, up to LONGEST_TAIL: others may write there, too, and aborted transactions take offsets."""
 LONGEST_TAIL = 100_000
+UNDECIDED_S = 5.0
+"""A wait for a transaction that takes longer is told of."""
 _FEW_LARGE = 8
 """Messages to fetch at once where each may have a megabyte."""
 
@@ -121,9 +123,12 @@ def _last_undecided(
     A lone broker that dies, or loses a disk, may never decide that, and what this worker commits there next would be
     committed with them. So it goes on if they answer records before `committed`, and otherwise raises BrokerError.
     """
-    give_up_at = now() + PATIENCE_S
+    began, doing = now(), f"a decision on the transaction in {topic}-{number} from offset {undecided.start} on"
     with closing(LogScan(broker, topic, number, undecided, patience_s=2 * PATIENCE_S, now=now)) as scan:
-        last = yield from _highest(scan, answered, lambda: now() < give_up_at)
+        last = yield from _highest(scan, answered, lambda: now() < began + UNDECIDED_S)
+        if not scan.done:
+            _log.warning("answer_awaited", doing=doing, seconds=UNDECIDED_S)
+            last = max(last, (yield from _highest(scan, answered, lambda: now() < began + PATIENCE_S)))
         if scan.done:
             return last
     with closing(LogScan(broker.undecided, topic, number, undecided, now=now)) as scan:

@@ -31,6 +31,9 @@ class Logs(Readers, Protocol):
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic has; ConfigurationError if it does not exist."""
 
+    def count_now(self) -> int:
+        """Return how many partitions the examples topic has by now; 0 if there is no such topic any more."""
+
     def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets in the examples topic, without waiting for open transactions."""
 

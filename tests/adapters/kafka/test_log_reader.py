@@ -3,12 +3,14 @@
 import random
 import time
 import uuid
+from contextlib import closing
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # exports are not marked
 from support.kafka.connections import fetch_some
 from support.topics import TopicFactory
-from support.waiting import DEADLINE_S
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.client_properties import reader_properties
 from stream_apple.adapters.kafka.log_reader import CommittedReader, KafkaLogs, PartitionReader, log_range
@@ -95,6 +97,19 @@ def test_a_partition_that_is_named_twice_is_read_once(mock_examples: str) -> Non
     assert list(logs.chosen([2, 0, 2])) == [2, 0]
     assert list(logs.chosen([])) == [0, 1, 2, 3]
     logs.close()
+
+
+def test_partitions_that_are_added_are_counted(kafka: str, topic: TopicFactory) -> None:
+    """By a client that has counted them before; a topic that is not there has none, and is no error."""
+    name = topic("examples", partitions=2)
+    variables = {"STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": kafka, "STREAM_APPLE_TOPICS__EXAMPLES": name}
+    admin = AdminClient({"bootstrap.servers": kafka})
+    with closing(KafkaLogs(load(None, variables))) as logs:
+        assert logs.count_now() == 2
+        admin.create_partitions([NewPartitions(name, 3)])[name].result(DEADLINE_S)
+        wait_until(lambda: logs.count_now() == 3, "the third partition", DEADLINE_S)
+    with closing(KafkaLogs(load(None, variables | {"STREAM_APPLE_TOPICS__EXAMPLES": f"{name}-absent"}))) as logs:
+        assert logs.count_now() == 0
 
 
 def test_large_messages_come_whole(kafka: str, topic: TopicFactory) -> None:

@@ -46,6 +46,10 @@ class PacedLogs:
         """One."""
         return 1
 
+    def count_now(self) -> int:
+        """One."""
+        return 1
+
     def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:  # noqa: ARG002
         """All that there is."""
         return {0: Committed(self.end, self._metadata)}

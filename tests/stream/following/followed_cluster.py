@@ -11,7 +11,7 @@ from stream.verification.test_verifying_runs import ClusterLogs, LogReader
 from support.records import DECODER, TOPIC
 
 from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.replica import DigestCheck, Source
+from stream_apple.stream.following.replica import DigestCheck, Replica, Source
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -49,6 +49,9 @@ class Recorder:
         self.outcomes: Counter[DigestCheck] = Counter()
         self.restores: Counter[int] = Counter()
         self.seen: dict[Moment, tuple[str, str]] = {}
+
+    def following(self, replica: Replica) -> None:
+        """Not counted."""
 
     def checked(self, partition: int, outcome: DigestCheck) -> None:  # noqa: ARG002
         """Counted."""

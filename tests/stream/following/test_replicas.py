@@ -158,6 +158,25 @@ def test_a_broker_that_knows_of_no_offset_is_believed_after_a_while() -> None:
     assert replica.model is not None
 
 
+def test_partitions_that_are_added_are_followed() -> None:
+    """Those who ask by key reach the model of the partition that producers choose; the others stay as they are."""
+    cluster, records = _one(20)
+    _loaded(cluster, records)
+    replicas = follow(cluster, SETUP, Recorder())
+    settle(replicas, Recorder())
+    (first,) = replicas.by_partition.values()
+    cluster.add_partitions(2)
+    settle(replicas, Recorder())
+    assert list(replicas.by_partition) == [0, 1]
+    assert replicas.by_partition[0] is first
+    assert replicas.ready
+    cluster.group(GROUP, TOPIC).expire("worker-0")
+    _loaded(cluster, [*make_input(3, (0, 20))[1]])
+    assert not replicas.is_ready(1)
+    settle(replicas, Recorder())
+    assert replicas.is_ready(1)
+
+
 def test_a_skipped_record_and_a_gap() -> None:
     """The replica leaves out the one on its way; behind the other it is restored, from the snapshot that is there."""
     cluster, records = _one(60)

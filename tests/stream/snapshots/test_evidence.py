@@ -128,13 +128,20 @@ class TestUndecidedAnswers:
             Worker(cluster, tick=30.0).run()
         assert outputs_of(cluster) == before
 
-    def test_of_records_before_the_committed_offset(self) -> None:
-        """They are the only answers to these: the worker goes on, and its commit decides them."""
+    def test_of_records_before_the_committed_offset(self, told: list[EventDict]) -> None:
+        """They are the only answers to these: the worker says what it waits for, goes on, and its commit decides them.
+
+        Whoever left them, such as a stranger, may never end the transaction.
+        """
         cluster = killed_after(input_log(), 2)
         log = cluster.log(TOPICS.predictions, 0)
+        told.clear()
         self._leave(cluster, log.committed()[-1])
+        begins = log.end - 1
         worker = Worker(cluster, tick=30.0).run()
         assert worker.live[0] == cluster.log(TOPICS.examples, 0).end
+        awaited = [event["doing"] for event in told if event["event"] == "answer_awaited"]
+        assert awaited == [f"a decision on the transaction in predictions-0 from offset {begins} on"]
 
 
 class TestLostOffsets:

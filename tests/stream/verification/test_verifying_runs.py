@@ -59,6 +59,10 @@ class ClusterLogs:
         """As made."""
         return len(self._cluster.logs(topic))
 
+    def count_now(self) -> int:
+        """As made."""
+        return self.partition_count(TOPIC)
+
     def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """What is decided."""
         offsets = self._cluster.group(GROUP, TOPIC).offsets

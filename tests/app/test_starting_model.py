@@ -67,7 +67,7 @@ def test_its_content_is_part_of_the_name(tmp_path: Path) -> None:
     assert len({*names, none.lineage(0, 0).model}) == 3
     by_itself = {"DISCRETISE": "none", "EARLY_GROWTH": "0", "LABEL_UNITS": "0", "DRIFT": "ignore"}
     by_itself |= {"MAX_DEGREE": "250", "BUDGET_PER_FEATURE": "0", "VOTES": "all", "SHRINKAGE": "0"}
-    by_itself |= {"STACK_LOSS": "plain", "REHEARSAL": "false"}
+    by_itself |= {"STACK_LOSS": "plain", "REHEARSAL": "off"}
     assert name_with(by_itself | {"PENDING_LABELS": "0"}) == "4b18ff04e2452af2"  # since there are models
     assert name_with(by_itself) == "2217dc51a1f581d3"  # since late labels teach whom to trust
     assert name_with({}) == Provenance.of(Config()).lineage(0, 0).model

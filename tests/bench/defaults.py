@@ -40,7 +40,7 @@ ROWS, EPOCHS, FLIPPED, BEFORE = 8_000, 6, 250, 1_000
 DAYS = 6  # of the clicks
 LIMITS = Limits(65_535, 1 << 30, 1e6, -1e12, 1e12, binary=False)
 FIRST = {
-    "discretise": "none", "early_growth": 0, "rehearsal": False, "label_units": 0, "drift": "ignore", "max_degree": 250,
+    "discretise": "none", "early_growth": 0, "rehearsal": "off", "label_units": 0, "drift": "ignore", "max_degree": 250,
     "budget_per_feature": 0.0, "votes": "all", "shrinkage": 0.0, "stack_loss": "plain",
     "learning_rate": 0.5,
 }  # fmt: skip
@@ -50,7 +50,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "intervals": {"discretise": "auto"},
     "centred when cut": {"discretise": "auto", "centre": 0},
     "no early growth": {"early_growth": 0},
-    "no rehearsal": {"rehearsal": False},
+    "no rehearsal": {"rehearsal": "off"},
     "labels as they are": {"label_units": 0},
     "drift ignored": {"drift": "ignore"},
     "any degree": {"max_degree": 250},

@@ -136,7 +136,7 @@ class Learner:
             self.units.from_units(batch, scores, first, last, of_scores)
             if not self.units.fixed:
                 self.units.include(batch.labels[batch.learned(first, last)])
-                if self.units.fixed and self.options.rehearsal:
+                if self.units.fixed and self.options.rehearses:
                     forget_recent(self._state.recent)  # their labels are in other units
             first = last
         self.progress.add(batch, scores, start, stop)
@@ -364,7 +364,9 @@ class Learner:
 
     def _is_kept(self, name: str) -> bool:
         """Return whether snapshots have this array of `Recent`."""
-        return {"roles": self.preparation.with_roles}.get(name, bool(self.options.rehearsal) or name not in _OF_LABELS)
+        if name == "roles":
+            return self.preparation.with_roles
+        return self.options.rehearses or name not in _OF_LABELS
 
     def _end_of_stretch(self, batch: Batch, start: int, stop: int) -> int:
         """Return the end of the first rows of [start, stop) that are learned in the same units of labels."""
@@ -398,7 +400,7 @@ class Learner:
         if self.examples == self._growth_due(before):
             self._settle()
             growth = self._grow(early=True)
-            if growth.added and self.options.rehearsal and self.units.fixed:
+            if growth.added and self.options.rehearses and self.units.fixed:
                 latest = self._state.recent
                 self._rehearse(recent_examples(latest), Recent._make(array.copy() for array in latest), row)
 
@@ -438,7 +440,7 @@ class Learner:
 
     def restart(self) -> None:
         """Learn fast again after losses have risen, see `kernels/drift.py`."""
-        if self.options.rehearsal:
+        if self.options.rehearses:
             forget_recent(self._state.recent)  # what they say does not hold any more
         rule = self._state.rule.decay
         if rule.active:

@@ -100,7 +100,7 @@ def test_two_classes_are_learned_at_once(classes: tuple[float, float], *, ones_f
     signs = signs_of(stream(0.0, 1.0))
     signs.labels[:2] = (1.0, -1.0) if ones_first else (-1.0, 1.0)
     given = signs._replace(labels=np.where(signs.labels > 0, classes[1], classes[0]))
-    once = replace(OPTIONS, rehearsal=False)  # which learns the first label again, in units that are known by then
+    once = replace(OPTIONS, rehearsal="off")  # which learns the first label again, in units that are known by then
     learner, scores = learned(given, 7, once)
     low, high = classes
     assert learner.units.scale == ((low + high) / 2.0, (high - low) / 2.0)

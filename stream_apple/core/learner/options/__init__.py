@@ -29,6 +29,7 @@ from stream_apple.core.learner.options.declared_options import (
     Drift,
     Loss,
     Method,
+    Rehearsal,
     Selection,
     WarmStart,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "Method",
     "NumberBounds",
     "Options",
+    "Rehearsal",
     "Selection",
     "WarmStart",
     "mergeable",

@@ -21,6 +21,7 @@ Collisions = Literal["evict", "share"]
 Drift = Literal["ignore", "restart"]
 Votes = Literal["all", "sampled"]
 StackLoss = Literal["plain", "clipped"]
+Rehearsal = Literal["off", "on"]
 
 BITS = IntegerBounds(8, 30)
 ALPHA = NumberBounds(0, 2)
@@ -223,17 +224,20 @@ class DeclaredOptions:
     example has) a model does not grow early. On 39 sets of up to 8,000 examples, in six epochs, errors were 7 % lower.
     0: a model grows only when epochs end."""
     rehearsal: Annotated[
-        bool | None,
+        Rehearsal | None,
         Option(
             "Learn the latest examples again when a model grows early, and the first ones when cuts are made.  "
-            "[default: yes in a mixture]",
-            first=False,
+            "[default: on in a mixture]",
+            first="off",
             expert=True,
         ),
     ] = None
     """Whether examples are learned again when they get new features: the first ones when cuts are made, and the latest,
     up to 1,024, after each early growth. Otherwise new features would start from nothing, though examples with them are
-    known (rehearsal: Robins 1995). The mixture's shares learn from each example once. TODO"""
+    known (rehearsal: Robins 1995). Shares and stack of the mixture learn from each example once. On 41 sets of up to
+    8,000 examples errors were 4 % lower, on 20 others 8 %; on one, a sensor's, whose neighbours are nearly the same, a
+    third higher. `off`: each example is learned once, as in the first version; the only choice with `combine = "off"`,
+    `selection = "mi"`, `warm_start`, `personalise`, `l1` or `l2`."""
     label_units: Annotated[
         int | None,
         Option(

@@ -74,7 +74,8 @@ class Options(DeclaredOptions):
         defaults["bits"] = 24 if self.method == "cubic" else 22 if order > 2 else 18
         if self._mixes:
             defaults |= _MIXED
-            defaults |= {"rehearsal": not (self.counted or self.personalise)}
+            if not (self.counted or self.personalise or self.l1 or self.l2):
+                defaults |= {"rehearsal": "on"}
             if self.loss != "softmax":
                 defaults |= {"drift": "restart"}
                 if self.l1 == self.l2 == 0.0:
@@ -104,6 +105,11 @@ class Options(DeclaredOptions):
     @property
     def _mixes(self) -> bool:
         return self.method == "apple" and self.combine != "off"
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether examples are learned again when they get new features."""
+        return self.rehearsal == "on"
 
     @property
     def usual_selection(self) -> Selection:

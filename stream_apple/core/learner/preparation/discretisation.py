@@ -144,7 +144,7 @@ class Discretiser:
         elif full:
             self._adopt_cuts(fit(reservoir, self._options, self._spaces))
             self._fitted = np.ones(1, np.uint8)
-            self._first = reservoir if self._options.rehearsal and len(self.intervals.features) else None
+            self._first = reservoir if self._options.rehearses and len(self.intervals.features) else None
         return stop
 
     def _next_centring(self) -> int:
@@ -208,7 +208,7 @@ class Discretiser:
         """The state by name."""
         found: _Arrays = {_FITTED: self._fitted}
         found |= {_RESERVOIR + name: array for name, array in self._sample.reservoir._asdict().items()}
-        if not self._options.rehearsal:
+        if not self._options.rehearses:
             del found[_WEIGHTS]
         found |= {
             _INTERVALS + name: array

@@ -99,7 +99,7 @@ def unaided(options: Options, stream: Iterator[Batch], monkeypatch: pytest.Monke
     [
         (bare(bits=14, product_budget=100_000, max_degree=4), "ample"),
         (bare(bits=14, product_budget=60, max_degree=4), "tight"),
-        (Options(bits=14, loss="logistic", rehearsal=False), "tight"),
+        (Options(bits=14, loss="logistic", rehearsal="off"), "tight"),
         (Options(bits=14, combine="mix", drift="ignore", product_budget=5_000, budget_per_feature=0), "ample"),
     ],
 )

@@ -31,7 +31,7 @@ TRIED: dict[str, tuple[object, ...]] = {
     "shrinkage": (0.0, 0.001),
     "stack_loss": ("plain", "clipped"),
     "early_growth": (0, 60),
-    "rehearsal": (False, True),
+    "rehearsal": ("off", "on"),
     "personalise": ("", "user"),
     "label_units": (0, 10),
     "centre": (0, 5),

@@ -69,7 +69,7 @@ def test_a_frame_is_scored_as_the_worker_did(kafka: str, topic: TopicFactory, tm
     asked = pd.DataFrame(rows[LEARNED:])
     assert model.predict(asked).tolist() == published[LEARNED:]
     assert model.predict(rows[LEARNED:]).tolist() == published[LEARNED:]
-    assert any(each.name.startswith(PAIR) for each in model.monomials(3))  # of the centred price
+    assert any(each.name.startswith(PAIR) for each in model.monomials(10))  # of the centred price
     assert model.explain(rows[-1])[0].name
 
     earlier = load_model(load(path, {}), partition=0, offset=LEARNED // 2 + 7)

@@ -1,16 +1,17 @@
 """What each default of a mixture does: all of them, and all but one, on sets of many kinds.
 
-    python tests/bench/defaults.py [--squared] [--flipped] [--rows N] [--held-out] [FILE ...]
+    python tests/bench/defaults.py [--squared] [--flipped] [--rows N] [--held-out] [--only VARIANT] [FILE ...]
 
 The sets are those that ship with scikit-learn and River, streams that River makes, the clicks of the demo, and FILES
-in svmlight (two labels, or amounts); of each the first N examples (8,000), shuffled if no time is in their order,
-once through, in six epochs, with no setting but the loss; with --squared two labels are 0 and 1, and learned with the
+in svmlight (two labels, or amounts); of each the first N examples (8,000), shuffled if no time is in their order, once
+through, in six epochs, with no setting but the loss; with --squared two labels are 0 and 1, and learned with the
 squared loss. *Flipped* sets have all labels turned over in their middle. For each variant it prints geometric means
 over the sets, of what it makes in place of the default's 1: progressive error (of amounts: squared loss), progressive
-loss, loss of the last fifth, features, and processor time of an example. Above them stands each set by the default,
-and by the first defaults, with the examples after a flip until the error of 250 is within a tenth of what it was
-before. With --flipped it prints these alone, of every set of two labels and 2,000 examples or more, by the default
-and by one that ignores drift. With --held-out the sets are those of `held_out.py`, on which no default was chosen.
+loss, error of the first 500, loss of the last fifth, features, and processor time of an example. Above them stands
+each set by the default, and by the first defaults, or the only VARIANT, with the examples after a flip until the error
+of 250 is within a tenth of what it was before. With --flipped it prints these alone, of every set of two labels and
+2,000 examples or more, by the default and by one that ignores drift. With --held-out the sets are those of
+`held_out.py`, on which no default was chosen.
 """
 
 import argparse
@@ -39,6 +40,7 @@ from stream_apple.offline.dataset import read_batch
 ROWS, EPOCHS, FLIPPED, BEFORE = 8_000, 6, 250, 1_000
 DAYS = 6  # of the clicks
 LIMITS = Limits(65_535, 1 << 30, 1e6, -1e12, 1e12, binary=False)
+EARLY = 500  # examples, whose error is told apart
 FIRST = {
     "discretise": "none", "early_growth": 0, "rehearsal": "off", "label_units": 0, "drift": "ignore", "max_degree": 250,
     "budget_per_feature": 0.0, "votes": "all", "shrinkage": 0.0, "stack_loss": "plain",
@@ -75,6 +77,7 @@ class Measured(NamedTuple):
 
     error: float
     loss: float
+    early: float
     late: float
     features: float
     microseconds: float
@@ -199,8 +202,8 @@ def measured(given: Set, chosen: Mapping[str, Any]) -> Measured:
     errors = _errors(given, scores)
     late = scores.losses[-size // 5 :].mean()
     return Measured(
-        float(errors.mean()), float(scores.losses.mean()), float(late), learner.features_per_example,
-        1e6 * seconds / size, _back(errors, given.flip),
+        float(errors.mean()), float(scores.losses.mean()), float(errors[:EARLY].mean()), float(late),
+        learner.features_per_example, 1e6 * seconds / size, _back(errors, given.flip),
     )  # fmt: skip
 
 
@@ -241,8 +244,11 @@ def main() -> None:
     parser.add_argument("--flipped", action="store_true", help="only say how soon flips are overcome")
     parser.add_argument("--rows", type=int, default=ROWS, help="at most so many examples of a set")
     parser.add_argument("--held-out", action="store_true", help="other sets, on which no default was chosen")
+    parser.add_argument("--only", choices=VARIANTS, help="this variant alone", metavar="VARIANT")
     parser.add_argument("files", nargs="*", type=Path)
     chosen = parser.parse_args()
+    shown = chosen.only or "first defaults"
+    variants = {shown: VARIANTS[shown]} if chosen.only else VARIANTS
     found_sets = dict(held_out_sets(chosen.rows) if chosen.held_out else sets(chosen.files, chosen.rows))
     if chosen.flipped:
         found_sets = {name: flipped(each) for name, each in found_sets.items() if _can_flip(each)}
@@ -257,20 +263,20 @@ def main() -> None:
     usual = {name: measured(each, {}) for name, each in given.items()}
     found = {
         variant: {name: measured(each, changed) for name, each in given.items()}
-        for variant, changed in VARIANTS.items()
+        for variant, changed in variants.items()
     }
-    print(f"\n{len(given)} sets | error | by the first defaults | features | first | us | first | back after | first")
+    print(f"\n{len(given)} sets | error | {shown} | features | {shown} | us | {shown} | back after | {shown}")
     for name, own in usual.items():
-        first = found["first defaults"][name]
+        first = found[shown][name]
         print(
             f"{name} | {own.error:.5g} | {first.error:.5g} | {own.features:.0f} | {first.features:.0f} | "
             f"{own.microseconds:.1f} | {first.microseconds:.1f} | {own.back:.0f} | {first.back:.0f}"
         )
-    print("\nvariant | error | loss | late loss | features | time")
+    print("\nvariant | error | loss | early error | late loss | features | time")
     for variant, runs in found.items():
         ratios = [
             figure(f"{variant}, {field}", [_mean_ratio(runs, usual, field)], "of the default's")
-            for field in ("error", "loss", "late", "features", "microseconds")
+            for field in ("error", "loss", "early", "late", "features", "microseconds")
         ]
         print(" | ".join([variant, *(f"{ratio:.3f}" for ratio in ratios)]))
 

@@ -28,7 +28,7 @@ from stream_apple.core.learner.kernels.parent_lists import (
     see_candidates,
 )
 from stream_apple.core.learner.state.model import GROWN_AT, Model, Recent
-from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
+from stream_apple.core.learner.state.recent import RECENT_EXAMPLES, first_of_half
 from stream_apple.core.learner.state.table import U1, Table
 from stream_apple.core.learner.state.work import Origins, Work
 
@@ -122,7 +122,9 @@ class Appraiser:
         if before is None:
             return known
         for half, (count, now) in enumerate(zip(before.filled[1:GROWN_AT], recent.filled[1:GROWN_AT], strict=True)):
-            if count <= now and all(map(np.array_equal, _filled(before, half, count), _filled(recent, half, count))):
+            if count <= now and all(
+                map(np.array_equal, first_of_half(before, half, count), first_of_half(recent, half, count))
+            ):
                 known[half] = count
         return known
 
@@ -156,13 +158,6 @@ def _described(table: Table, parents: Places) -> tuple[NDArray[np.generic], ...]
     """Return what identifies the parents: their slots, keys and degrees."""
     slots = table.slots
     return parents, slots["key"][parents], slots["degree"][parents]
-
-
-def _filled(recent: Recent, half: int, count: int) -> tuple[NDArray[np.generic], ...]:
-    """Return the ends, keys, values and roles of the first `count` examples of a half."""
-    ends = recent.ends[half * RECENT_EXAMPLES :][:count]
-    used = slice(half * RECENT_FEATURES, half * RECENT_FEATURES + int(ends[-1]) if count else 0)
-    return ends, recent.keys[used], recent.values[used], recent.roles[used]
 
 
 @kernel

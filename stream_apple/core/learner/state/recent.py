@@ -1,6 +1,9 @@
 """The latest examples: what parents cost and earn is measured on them; with `rehearsal` they are learned again."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, joined
 from stream_apple.core.jit import copy_numbers, part
@@ -38,24 +41,22 @@ def longest_recent(recent: Recent) -> int:
     return longest
 
 
+def first_of_half(recent: Recent, half: int, count: int) -> tuple[NDArray[Any], ...]:
+    """Return the ends, keys, values and roles of the first `count` examples of a half, as views."""
+    ends = recent.ends[half * RECENT_EXAMPLES :][:count]
+    used = slice(half * RECENT_FEATURES, half * RECENT_FEATURES + (int(ends[-1]) if count else 0))
+    return ends, recent.keys[used], recent.values[used], recent.roles[used]
+
+
 def recent_examples(recent: Recent) -> Batch:
     """Return the examples that are kept with their labels, the oldest first, in memory of their own."""
     halves = []
     for half in (1 - int(recent.filled[0]), int(recent.filled[0])):
         count = int(recent.filled[1 + half])
         examples = slice(half * RECENT_EXAMPLES, half * RECENT_EXAMPLES + count)
-        ends = recent.ends[examples]
-        features = slice(half * RECENT_FEATURES, half * RECENT_FEATURES + (int(ends[-1]) if count else 0))
-        halves.append(
-            Batch(
-                np.concatenate([[0], ends]),
-                recent.keys[features],
-                recent.values[features],
-                recent.labels[examples],
-                recent.weights[examples],
-                roles=recent.roles[features],
-            )
-        )
+        ends, keys, values, roles = first_of_half(recent, half, count)
+        indptr = np.concatenate([[0], ends])
+        halves.append(Batch(indptr, keys, values, recent.labels[examples], recent.weights[examples], roles=roles))
     return joined(halves)
 
 

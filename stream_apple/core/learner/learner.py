@@ -414,12 +414,14 @@ class Learner:
 
         Features that are new, as products after a growth are, would otherwise start from nothing, though examples that
         have them are known. The mixture does not learn, because scores of known examples are better than those of new
-        ones; nor does the watch for drift.
+        ones; nor does the watch for drift. Examples of one label are left out: they only would make scores surer of it.
 
         prepared  examples with labels in units of labels
         recent    where they are kept among the latest examples
         row       what ModelError names if a score is not finite
         """
+        if len(np.unique(prepared.labels)) < 2:
+            return
         state, watch = self._state, self._watch
         counts = state.scalars.counts[:OCCUPIED].copy()
         self._state = state._replace(mixture=Mixture._make(array.copy() for array in state.mixture), recent=recent)
@@ -512,7 +514,7 @@ class Learner:
         return process_plain, (model, decay, trust, origins, tuples, work, *rows)
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
-        """Prepare and learn rows [start, stop), a portion at a time; rehearse the first examples once cuts are made."""
+        """Prepare and learn rows [start, stop) in portions; rehearse the first examples when centres or cuts change."""
         for begin, end in self.preparation.portions(batch, start, stop):
             at = begin
             for prepared in self.preparation.prepare_to_learn(batch, begin, end):

@@ -1,4 +1,4 @@
-"""Examples that are learned again when they get new features: the first ones when cuts are made, the latest at growths.
+"""Examples that are learned again when they get new features: the first at centres and cuts, the latest at growths.
 
 The oracle is a learner that does not, and is given the same examples twice.
 """
@@ -11,9 +11,11 @@ import pytest
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.preparation.preparation import Preparation
 from stream_apple.core.learner.state.model import GROWN_AT
 
 COLUMNS = 5
+AGAIN = (5, 6, 7, 8, 10, 12, 15, 18, 22, 27, 33, 40)  # examples known when numbers are centred, or at last cut
 LOSSES = (("logistic", 0), ("squared", 0), ("softmax", 3))
 
 
@@ -48,19 +50,37 @@ def weights_of(learner: Learner) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("loss", "classes"), LOSSES)
-def test_the_first_examples_are_learned_again_by_the_cuts(loss: str, classes: int) -> None:
-    """As if they were given again, once cuts are there; the same with a reservoir that was filled piece by piece."""
-    batch, chosen = stream(40, loss), {"loss": loss, "classes": classes, "early_growth": 0}
+def test_the_first_examples_are_learned_again_when_numbers_are_centred_or_cut(loss: str, classes: int) -> None:
+    """As if they were given again, by the new centres or cuts, to a learner that leaves numbers as they are."""
+    batch = stream(40, loss)
+    chosen: dict[str, Any] = {"loss": loss, "classes": classes, "early_growth": 0}
     once, _ = learned(batch, (0, 40), rehearsal="off", **chosen)
-    twice, _ = learned(batch, (0, 40), (0, 40), rehearsal="off", **chosen)
+    oracle, _ = learned(batch, discretise="none", rehearsal="off", **chosen)
+    preparation = Preparation(Options(bits=10, **chosen))
+    start = 0
+    for known in AGAIN:
+        fixed = oracle.units.fixed  # before that labels are in other units, and nothing is learned again
+        parts = [*preparation.prepare_to_learn(batch, start, known), preparation.prepare(batch.rows(0, known))]
+        for part in parts if fixed else parts[:-1]:
+            oracle.learn(part, 0, len(part.labels), Scores.empty(len(part.labels)))
+        start = known
     for stretches in ([(0, 40)], [(0, 7), (7, 39), (39, 40)]):
         found, _ = learned(batch, *stretches, **chosen)
         assert found.preparation.settled
-        assert str(weights_of(found)) == str(weights_of(twice)) != str(weights_of(once))
+        assert str(weights_of(found)) == str(weights_of(oracle)) != str(weights_of(once))
         assert found.examples == 40
-    before, _ = learned(batch, (0, 39), **chosen)
-    same, _ = learned(batch, (0, 39), rehearsal="off", **chosen)
-    assert str(weights_of(before)) == str(weights_of(same))
+
+
+@pytest.mark.parametrize(("loss", "classes"), LOSSES)
+def test_examples_of_one_label_are_not_learned_again(loss: str, classes: int) -> None:
+    """They would only make scores surer, however a feature looks."""
+    batch = stream(60, loss)
+    batch.labels[:] = 1.0
+    chosen = {"loss": loss, "classes": classes, "centre": 40}
+    found, _ = learned(batch, (0, 60), **chosen)
+    once, _ = learned(batch, (0, 60), rehearsal="off", **chosen)
+    assert found.census().parents.sum() > 0
+    assert str(weights_of(found)) == str(weights_of(once))
 
 
 @pytest.mark.parametrize(("loss", "classes"), LOSSES)
@@ -101,7 +121,7 @@ def test_batches_and_restarts_of_the_process_do_not_matter(loss: str, classes: i
 
 def test_what_was_learned_in_other_units_or_before_a_rise_is_not_learned_again() -> None:
     """Labels are kept in units, and after a rise of losses those of before say what does not hold any more."""
-    learner, _ = learned(stream(30, "squared"), (0, 30), loss="squared")
+    learner, _ = learned(stream(30, "squared"), (0, 30), loss="squared", discretise="none")
     assert learner.units.fixed
     assert learner.sums["recent_filled"][1] == 20
     learner.restart()

@@ -3,7 +3,7 @@
 The points of splines are called cuts here as well.
 
 With the option `centre` values are centred before there are cuts: when the reservoir has so many examples, and again
-when it has twice as many, and so on.
+when it has a quarter more, and so on; without the option `rehearsal`, when it has twice as many, and so on.
 
 With the option `refit_epochs` cuts are fitted again, on a sample of later examples. They change as little as possible:
 the cuts of a feature stay while they fit (`reservoir.py`). Otherwise its intervals are new features, but for those
@@ -111,9 +111,9 @@ class Discretiser:
             at += stop
 
     def take_first_examples(self) -> Batch | None:
-        """Return the examples on which cuts have just been made, by these cuts, to be learned again; once.
+        """Return the first examples, centred or cut as has just been fitted on them, to be learned again; once.
 
-        Returns None at any other time, if no feature was cut, and without the option `rehearsal`.
+        Returns None at any other time, if no feature was centred or cut, and without the option `rehearsal`.
         """
         first, self._first = self._first, None
         if first is None:
@@ -144,14 +144,15 @@ class Discretiser:
         elif full:
             self._adopt_cuts(fit(reservoir, self._options, self._spaces))
             self._fitted = np.ones(1, np.uint8)
-            self._first = reservoir if self._options.rehearses and len(self.intervals.features) else None
+        if full and self._options.rehearses and len(self.intervals.features):
+            self._first = reservoir
         return stop
 
     def _next_centring(self) -> int:
         """Return the size of the reservoir at which values are centred next; RESERVOIR.high or more if they are not."""
         due = int(self._options.centre or RESERVOIR.high)
         while due <= len(self._sample.reservoir.sizes):
-            due *= 2
+            due += max(due // 4, 1) if self._options.rehearses else due
         return due
 
     def end_epoch(self) -> NDArray[np.uint64]:

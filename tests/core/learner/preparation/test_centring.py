@@ -14,13 +14,14 @@ from stream_apple.core.learner.preparation.preparation import Preparation
 
 SIZE, CENTRE, CUTS = 300, 5, 50
 OPTIONS = Options(loss="logistic", bits=10, discretise="auto")
+WITHOUT = Options(loss="logistic", bits=10, discretise="auto", rehearsal="off")
 ROWS = rows_of(SIZE, 31)
 LEARNED = [at for at, row in enumerate(ROWS) if row.label is not None and row.weight]
 
 
-def prepared() -> tuple[Preparation, Batch]:
+def prepared(options: Options = OPTIONS) -> tuple[Preparation, Batch]:
     """What becomes of the rows when they are learned at once."""
-    preparation = Preparation(OPTIONS)
+    preparation = Preparation(options)
     return preparation, as_learned(preparation, batch_of(ROWS), 0, SIZE)
 
 
@@ -47,10 +48,19 @@ def test_numbers_are_centred_early_and_cut_later() -> None:
     assert cut == [at > LEARNED[CUTS - 1] for at in range(SIZE)]
 
 
-@pytest.mark.parametrize(("number", "examples"), [(6, 5), (12, 10), (25, 20), (48, 40), (60, 50), (200, 50)])
-def test_by_mean_and_deviation_of_the_examples_so_far(number: int, examples: int) -> None:
-    """Of the first 5, 10, 20 and 40 learned ones, and of the 50 that are cut by; never more than REACH."""
-    preparation, batch = prepared()
+@pytest.mark.parametrize(
+    ("options", "number", "examples"),
+    [
+        *((WITHOUT, *each) for each in [(6, 5), (12, 10), (25, 20), (48, 40), (60, 50), (200, 50)]),
+        *(
+            (OPTIONS, *each)
+            for each in [(5, 5), (6, 6), (8, 8), (9, 8), (11, 10), (13, 12), (40, 33), (45, 41), (60, 50)]
+        ),
+    ],
+)
+def test_by_mean_and_deviation_of_the_examples_so_far(options: Options, number: int, examples: int) -> None:
+    """Of the first 5 learned ones, then of a quarter more; without rehearsal of twice as many; never above REACH."""
+    preparation, batch = prepared(options)
     row = LEARNED[number]
     values = np.array([ROWS[at].features["dense"] for at in LEARNED[:examples]])
     expected = (ROWS[row].features["dense"] - values.mean()) / values.std()

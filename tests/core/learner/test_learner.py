@@ -162,7 +162,8 @@ def test_predict_changes_nothing_and_agrees_with_learn(method: Method, combine: 
     rows = planted_rows(500, seed=7, names=names)
     learner = Learner(Options(method=method, bits=bits, combine=combine))
     run(learner, batch_of(rows[:400]), 4)
-    assert (learner.evicted > 0) == (bits == 8 and method != "linear" and combine == "off")
+    full = bits == 8 and method != "linear"
+    assert learner.evicted > 0 if full and combine == "off" else learner.evicted == 0 or (full and combine == "mix")
     assert learner.census().monomials.sum() > names, "there must be products"
     for row in rows[400:]:
         batch = batch_of([row])

@@ -3,20 +3,17 @@
 import asyncio
 import json
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
 from adapters.serving.asgi import FixedReplicas, application_of, learned
+from adapters.serving.served import served
 from starlette.responses import Response
 from support.waiting import DEADLINE_S
 
-from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.serving import patience, uvicorn_server
-from stream_apple.adapters.serving.uvicorn_server import ServingServer
 
 LIVE = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n"
 PREDICT, EXPLAIN = "/v1/models/clicks:predict", "/v1/models/clicks:explain"
@@ -57,13 +54,8 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
     application = application_of(FixedReplicas([learned()]))
     application.add_route("/much", much)
-    server, listener = ServingServer(application), listen("127.0.0.1", 0)
-    with closing(listener):
-        thread = threading.Thread(target=server.serve_on, args=(listener,))
-        thread.start()
-        yield listener.getsockname()[1]
-        server.stop()
-        thread.join()
+    with served(application) as found:
+        yield found
 
 
 @pytest.mark.parametrize("said", [b"", b"G", LIVE[:-2], LIVE + b"GET"], ids=["nothing", "a byte", "no end", "a second"])

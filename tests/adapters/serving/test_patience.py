@@ -3,8 +3,10 @@
 import asyncio
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -105,6 +107,32 @@ def test_who_sends_too_much_is_told(method: str, path: str, status: int, port: i
         head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {LARGE}\r\n\r\n"
         client.sendall(head.encode() + bytes(LARGE))
         assert reply_of(client).startswith(b"HTTP/1.1 %d" % status)
+
+
+def test_what_has_come_is_answered_before_the_end() -> None:
+    """Also what nobody has read yet, nor accepted, as the loop was busy."""
+    busy, free = threading.Event(), threading.Event()
+
+    async def block(_: Any) -> Any:
+        busy.set()
+        assert free.wait(DEADLINE_S)
+        return Response()
+
+    application = application_of(FixedReplicas([learned()]))
+    application.add_route("/block", block)
+    with ExitStack() as clients:
+        with served(application) as port:
+            known, first, late = (clients.enter_context(connect(port)) for _ in range(3))
+            known.sendall(LIVE)
+            assert known.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            first.sendall(LIVE.replace(b"/v2/health/live", b"/block"))
+            assert busy.wait(DEADLINE_S)
+            new = clients.enter_context(connect(port))
+            for each in (known, late, new):
+                each.sendall(LIVE)
+            threading.Timer(0.3, free.set).start()
+        for each in (known, first, late, new):
+            assert reply_of(each).startswith(b"HTTP/1.1 200")
 
 
 def test_others_are_answered_between_two_explanations() -> None:

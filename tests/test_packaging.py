@@ -152,7 +152,7 @@ def test_every_library_is_declared(distributions: Distributions) -> None:
     # These come with numba and pydantic, in the versions that they need.
     # The others are what confluent-kafka's client of a registry imports.
     of_the_client = {"attrs", "authlib", "cachetools", "certifi", "httpx2"}
-    of_the_server = {"httptools", "uvloop"}  # which uvicorn takes if they are there
+    of_the_server = {"uvloop"}  # which uvicorn takes if it is there
     assert libraries - {"llvmlite", "pydantic-core"} == set(required) - of_the_client - of_the_server
 
 

@@ -66,7 +66,7 @@ def read_examples(
                 yield from msgpack.examples(joined, name, read)
             case FileFormat.CSV:
                 yield from csv_text.read_csv(joined, name, timestamp_field, key_field, roles)
-            case FileFormat.PARQUET if path == STDIN:
+            case FileFormat.PARQUET if path == STDIN or not path.is_file():  # such as a named pipe, which is read once
                 raise InputFileError(f"{name}: expected a format that is read from its start, found {found.value}")
             case FileFormat.PARQUET:
                 yield from parquet.read_parquet(path, name, timestamp_field, key_field, roles)

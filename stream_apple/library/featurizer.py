@@ -56,6 +56,8 @@ _ROW = InputMapping(label="", weight="", id="", features="features", separator=_
 _PORTION = 1 << 22  # cells of a frame that are read at once: their keys and values take 48 MB
 _NAMED_AT_MOST = 1 << 16  # how many columns of a matrix have their names remembered
 
+_BY_CELL = frozenset({"Object", "Unknown"})
+"""The types of columns that say nothing of their cells; narwhals does not know decimals of 256 bits, say."""
 _FOR_THE_CODEC = (dict, list, tuple, np.ndarray, Decimal)
 _NO_NUMBERS = (*get_args(TIMES), str, bytes, bool, dict, list, type(None))
 
@@ -281,7 +283,8 @@ class Featurizer:
             values = np.array([np.nan if is_missing(cell) else float(cell) for cell in column.to_list()], np.float32)
             return np.array([self.number_key(name)], np.uint64), values.reshape(-1, 1), attribute
         native = column.to_native()
-        if str(dtype) != "Object" and hasattr(native, "factorize"):  # of pandas: equal cells are hashed once
+        by_cell = str(dtype) in _BY_CELL
+        if not by_cell and hasattr(native, "factorize"):  # of pandas: equal cells are hashed once
             codes, cells = native.factorize()
             known, where = self._category_keys(name), f"column {name!r}"
             # Numbers are spelled before they are looked up: to a dict 1, 1.0 and True are the same.
@@ -289,7 +292,7 @@ class Featurizer:
             keys = np.array([*of_cells, ABSENT], np.uint64)[codes].reshape(-1, 1)  # the code of a missing cell is -1
             return keys, (keys != ABSENT).astype(np.float32), attribute
         cells = column.to_list()
-        if str(dtype) == "Object" and not all(isinstance(cell, str) or is_missing(cell) for cell in cells):
+        if by_cell and not all(isinstance(cell, str) or is_missing(cell) for cell in cells):
             return self._mixed_column(name, cells)
         keys = np.fromiter(map(self._category_keys(name).__getitem__, cells), np.uint64, len(cells)).reshape(-1, 1)
         return keys, (keys != ABSENT).astype(np.float32), attribute
@@ -469,7 +472,8 @@ def _summed(rows: Any) -> Any:  # noqa: ANN401  SciPy has no types
 
 def _floats(column: Any) -> NDArray[Any]:  # noqa: ANN401  a Series of narwhals
     """Return a column of numbers as float64[n], NaN where a cell is missing."""
-    cells = column.to_numpy()
+    # NumPy has no integers of 128 bits.
+    cells = np.array(column.to_list(), object) if str(column.dtype).endswith("Int128") else column.to_numpy()
     if cells.dtype.kind == "O":
         return np.array([np.nan if is_missing(cell) else float(cell) for cell in cells.tolist()])
     return np.asarray(cells, np.float64)
@@ -488,7 +492,7 @@ def _is_nested(column: Any) -> bool:  # noqa: ANN401  a Series of narwhals
     """Return whether cells hold maps, lists, or decimals, which the codec has to read."""
     if column.dtype.is_nested():
         return True
-    return str(column.dtype) == "Object" and any(isinstance(cell, _FOR_THE_CODEC) for cell in column.to_list())
+    return str(column.dtype) in _BY_CELL and any(isinstance(cell, _FOR_THE_CODEC) for cell in column.to_list())
 
 
 def column_name(name: object) -> str:

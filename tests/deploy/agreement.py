@@ -317,7 +317,7 @@ def check_topics(pod: Pod, directory: Path) -> None:
     needs = NeededTopics.of(config)._replace(merging=False)
     assert set(found) == set(needs.names)
     made = needs.creation(RETENTION_MS)
-    for name, needed in needs.requirements(made[config.topics.examples]).items():
+    for name, needed in needs.requirements(made).items():
         assert found[name]["config"] == written(needed) | made[name] | {"min.insync.replicas": "2"}, name
         assert found[name]["replicas"] == 3
 

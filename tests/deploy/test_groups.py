@@ -123,6 +123,20 @@ def test_a_group_with_components_is_whole(kubectl: str, tmp_path: Path) -> None:
     assert trigger["authenticationRef"]["name"] == only(manifests, "TriggerAuthentication")["metadata"]["name"]
 
 
+def test_the_page_s_patch_has_keda_ask_for_the_lag_of_the_group(kubectl: str, tmp_path: Path) -> None:
+    """KEDA takes a group that there is not for one that has all of the topic before it."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", (DEPLOY / "components/keda/README.md").read_text("utf-8"), re.DOTALL)
+    tree = copy(tmp_path)
+    file = tree / FOLDER / "clicks" / "kustomization.yaml"
+    kustomization = yaml.safe_load(file.read_text(encoding="utf-8")) | yaml.safe_load(block)
+    file.write_text(yaml.safe_dump(kustomization), encoding="utf-8")
+    manifests = of_group(kubectl, tree, "clicks", ["tls-sasl", "keda"])
+    config = Pod.of(manifests).configuration(tmp_path)
+    (trigger,) = only(manifests, "ScaledObject")["spec"]["triggers"]
+    found = trigger["metadata"]["consumerGroup"], trigger["metadata"]["topic"]
+    assert found == (config.worker.group, config.topics.examples)
+
+
 @pytest.mark.parametrize("overlay", ["production", "two-groups"])
 def test_one_setting_makes_links_to_the_runbook_absolute(kubectl: str, tmp_path: Path, overlay: str) -> None:
     """Every alert's link begins with the address of `settings.yaml`, and keeps its heading; the file is not applied."""

@@ -18,7 +18,7 @@ def test_topic_and_rule() -> None:
     topic, rules = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
     needs = NeededTopics(topics, merging=True)
     made = needs.creation(RETENTION_MS)
-    needed = needs.requirements(made[topics.examples])[topics.merges]
+    needed = needs.requirements(made)[topics.merges]
     assert topic["metadata"]["name"] == topics.merges
     assert topic["spec"]["config"] == written(needed) | made[topics.merges] | {"min.insync.replicas": "2"}
     assert topic["spec"]["partitions"] == needs.partitions_of(topics.merges, 12) == 1

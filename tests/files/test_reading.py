@@ -253,6 +253,19 @@ def test_a_dash_is_standard_input(content: bytes, example: Example, monkeypatch:
         list(read_examples(input_stream.STDIN))
 
 
+def test_parquet_is_read_from_files_alone(tmp_path: Path) -> None:
+    """From its end on: from a named pipe it would wait for a second writer without an end."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with os.fdopen(os.open(pipe, os.O_RDWR), "wb") as writer:
+        writer.write(b"PAR1")
+        writer.flush()
+        with pytest.raises(
+            InputFileError, match=rf"^{pipe}: expected a format that is read from its start, found Parq"
+        ):
+            next(read_examples(pipe))
+
+
 @pytest.mark.parametrize("content", [b"1 1:2\n", b"1 | 1:2\n", b'{"label": 1, "features": {"1": 2}}\n', GOOD])
 def test_an_example_is_there_as_soon_as_the_pipe_has_it(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A live pipe that stays open hands over each example when it is complete, not when a buffer is full."""

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -227,6 +229,24 @@ def test_decimals_and_arrays_in_cells() -> None:
     same(message.maps([{"x": Decimal("1.5")}]), message.maps([{"x": 1.5}]), "indptr", "keys", "values")
     with pytest.raises(UnreadableCellError, match=r"row 1: expected numbers, texts, booleans, .* a set"):
         message.maps([{"x": 1.0}, {"x": {1, 2}}])
+
+
+def test_numbers_of_any_width_are_numbers() -> None:
+    """Also of types that narwhals does not know, or NumPy does not have: none becomes a category in silence."""
+    plain = pd.DataFrame({"a": [3.0, -7.0, np.nan]})
+    expected = Featurizer(EVERY).frame(narwhals_of(plain))
+    numbers: list[Any] = [3, -7, None]
+    wide = pa.array([None if each is None else Decimal(each) for each in numbers], pa.decimal256(70, 2))
+    frames = [
+        plain.astype(np.float16),
+        plain.astype(np.longdouble),
+        pa.table({"a": wide}),
+        pd.DataFrame({"a": pd.array(wide, pd.ArrowDtype(wide.type))}),
+        pa.table({"a": pc.run_end_encode(pa.array(numbers))}),
+        pl.DataFrame({"a": numbers}, {"a": pl.Int128}),
+    ]
+    for frame in frames:
+        same(Featurizer(EVERY).frame(narwhals_of(frame)), expected)
 
 
 def test_missing_cells_of_each_kind_are_absent() -> None:

@@ -143,17 +143,23 @@ class NeededTopics(NamedTuple):
         folding = {self.topics.dead_letters, None if self.joining is None else self.joining.dead_letters}
         return None if name in folding else self.partitions_of(name, examples)
 
-    def requirements(self, examples: Mapping[str, str]) -> dict[str, list[Requirement]]:
-        """Return topic name -> its requirements; `examples` are the settings that the examples topic has, or gets."""
+    def requirements(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, list[Requirement]]:
+        """Return topic name -> its requirements; `settings` are those that each topic has, or gets, by its name."""
         topics, joining = self.topics, self.joining
         answers, letters = largest_prediction(self.max_record_bytes), largest_dead_letter(self.max_record_bytes)
-        # Predictions and dead letters have their example's timestamp: the broker must neither replace nor refuse it,
-        # however late the worker is. If it refused it once, it would refuse it after every restart.
-        outputs = [
+        examples = settings.get(topics.examples, {})
+
+        def outputs_of(*inputs: str) -> list[Requirement]:
+            """What is true of topics whose messages have the timestamps of these.
+
+            The broker must neither replace nor refuse them, however late the worker is. If it refused one once, it
+            would refuse it after every restart.
+            """
+            ahead = max(int(settings.get(name, {}).get(AFTER, UNLIMITED)) for name in inputs)
             # Compaction would remove the earlier of two answers with one key, and refuses messages without a key.
-            _DELETES,
-            *_as_sent(int(examples.get(AFTER, UNLIMITED))),
-        ]
+            return [_DELETES, *_as_sent(ahead)]
+
+        outputs = outputs_of(topics.examples)
         found = {
             # Compaction would remove examples in the middle of the log, and a replay would learn another model.
             topics.examples: [_DELETES],
@@ -188,7 +194,7 @@ class NeededTopics(NamedTuple):
             # further ahead (`stream/joining/rule.py`).
             found[topics.examples] += [stays, *_as_sent(AHEAD_MS), *_room(answers)]
             found[joining.impressions] = found[joining.outcomes] = [_DELETES, stays]
-            found[joining.dead_letters] = [*outputs, *_room(letters)]
+            found[joining.dead_letters] = [*outputs_of(joining.impressions, joining.outcomes), *_room(letters)]
         return found
 
     def creation(self, retention_ms: int) -> dict[str, dict[str, str]]:
@@ -365,8 +371,8 @@ def ensure(
     created = needs.creation(RETENTION_MS if retention_ms is None else retention_ms)
     asked = {} if retention_ms is None else needs.kept_for(retention_ms)
     examples = needs.topics.examples
-    settings = found[examples].settings if examples in found else created[examples]
-    needed = needs.requirements({**settings, **asked.get(examples, {})})
+    settings: dict[str, Mapping[str, str]] = {**created, **{name: topic.settings for name, topic in found.items()}}
+    needed = needs.requirements({name: {**each, **asked.get(name, {})} for name, each in settings.items()})
     compared = needs.needed_partitions if partitions is None else needs.partitions_of
     if partitions is None:
         partitions = next((found[name].partitions for name in (examples, needs.input) if name in found), 1)

@@ -9,9 +9,14 @@ import itertools
 from contextlib import suppress
 from heapq import nsmallest
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from stream_apple.adapters.serving.same_protocol import SameProtocol
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 HEAD_S = 10.0
 """Seconds for all of a request's head to come, from the connection's beginning or the head's first byte on."""
@@ -25,7 +30,7 @@ _ROOM = 64
 _moments = itertools.count()
 
 
-class BoundedConnection(HttpToolsProtocol):
+class BoundedConnection(SameProtocol):
     """A connection that is closed when its client is waited for too long; `look` is to be called now and then."""
 
     _head_since: float | None = None

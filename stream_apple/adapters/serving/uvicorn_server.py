@@ -15,6 +15,7 @@ _FINISH_S = 10
 _KEEP_ALIVE_S = 75
 _MOST_CONNECTIONS = 2_048
 _TICKS_OF_A_LOOK = 10  # of a tenth of a second
+_LAST_TURNS, _TURN_S = 5, 0.01
 
 
 class ServingServer(uvicorn.Server):
@@ -52,6 +53,12 @@ class ServingServer(uvicorn.Server):
                 if isinstance(connection, BoundedConnection):
                     connection.look(now)
         return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Read what has come before connections are closed: one with bytes that nobody has read is reset."""
+        for _ in range(_LAST_TURNS):  # of the loop: to accept, and then to read
+            await asyncio.sleep(_TURN_S)
+        await super().shutdown(sockets)
 
     def serve_on(self, listener: socket.socket) -> None:
         """Serve until `stop`; requests that have come are answered then."""

@@ -43,7 +43,7 @@ from stream_apple.core.learner.state.model import (
     Model,
     Recent,
 )
-from stream_apple.core.learner.state.recent import forget_recent, longest_recent, recent_examples
+from stream_apple.core.learner.state.recent import forget_recent, leave_out, longest_recent, recent_examples
 from stream_apple.core.learner.state.table import Table
 from stream_apple.core.learner.state.weights import predictor_names
 from stream_apple.core.learner.state_digest import StateDigest
@@ -184,6 +184,8 @@ class Learner:
         self._settle()
         if len(gone := self.preparation.end_epoch()):
             forget_features(self.table, self._state.scalars, self._state.rule, gone)
+            if self.options.rehearses:  # else they would come back when the recent examples are learned again
+                leave_out(self._state.recent, gone)
         growth = UNCHANGED
         if self.options.method == "tuples":
             growth = Growth(0, 0, tuples=self.selection.end_epoch(self.table, self._state.scalars))

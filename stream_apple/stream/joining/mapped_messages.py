@@ -24,6 +24,7 @@ from stream_apple.stream.joining.own_messages import (
     origin_of_heartbeat,
     read_impressions,
     read_outcomes,
+    refused_time,
 )
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs
@@ -112,5 +113,5 @@ def _timed(record: Record, time_ms: int | None) -> int:
     """Return the time of a record: `time_ms` of its field, else its own; RefusedError if that is not a valid time."""
     found = record.timestamp()[1] if time_ms is None else time_ms
     if not 0 < found < END_MS:
-        raise RefusedError(Reason.BAD_TIMESTAMP, "a record timestamp", "none")
+        raise refused_time(found)
     return found

@@ -15,6 +15,7 @@ from stream_apple.core.codec.json_transcoding import place_in_json
 from stream_apple.core.codec.outer_map import Field, OuterMap, open_maps
 from stream_apple.core.codec.rejects import Reason
 from stream_apple.core.input.outer_record import OuterRecord
+from stream_apple.core.input.parsing import RefusedError
 from stream_apple.core.latest_time import END_MS
 from stream_apple.stream.log.columns import offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
@@ -101,6 +102,12 @@ def origin_of_heartbeat(record: Record) -> HeartbeatOrigin | None:
     )
 
 
+def refused_time(time_ms: int) -> RefusedError:
+    """Return the refusal of a record whose time is none, or is not in milliseconds."""
+    expected = f"a timestamp in milliseconds since 1970, above 0 and below {END_MS} (the year 10000)"
+    return RefusedError(Reason.BAD_TIMESTAMP, expected, str(time_ms))
+
+
 def read_impressions(records: Sequence[Record], max_bytes: int) -> list[Impression | Unusable]:
     """Return the impressions, or the faults, of these records, in their order."""
     opened = open_maps(values_of(records), max_bytes)
@@ -111,7 +118,7 @@ def read_impressions(records: Sequence[Record], max_bytes: int) -> list[Impressi
         if outer is None:
             found.append(Unusable(offset, record, *opened.faults[number]))
         elif not 0 < time_ms < END_MS:
-            found.append(Unusable(offset, record, Reason.BAD_TIMESTAMP, 0))
+            found.append(Unusable(offset, record, Reason.BAD_TIMESTAMP, 0, str(refused_time(time_ms))))
         else:
             found.append(Impression(offset, time_ms, record, outer))
     return found
@@ -136,7 +143,7 @@ def _outcome(record: Record, outer: OuterMap | None, time_ms: int, reason: Reaso
             return HeartbeatEntry(offset, time_ms, covers)
         return Unusable(offset, record, reason, place)
     if not timed:
-        return Unusable(offset, record, Reason.BAD_TIMESTAMP, 0)
+        return Unusable(offset, record, Reason.BAD_TIMESTAMP, 0, str(refused_time(time_ms)))
     if not outer.has_label or outer.label is None:
         return Unusable(offset, record, Reason.NO_LABEL, 0)
     label, reason = _number(outer, outer.label, Reason.BAD_LABEL)

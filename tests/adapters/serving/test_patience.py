@@ -6,17 +6,16 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from adapters.serving.asgi import FixedReplicas, application_of, learned
+from adapters.serving.served import served
 from starlette.responses import Response
 from support.waiting import DEADLINE_S
 
-from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.serving import patience, uvicorn_server
-from stream_apple.adapters.serving.uvicorn_server import ServingServer
 
 LIVE = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n"
 PREDICT, EXPLAIN = "/v1/models/clicks:predict", "/v1/models/clicks:explain"
@@ -57,13 +56,8 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
     application = application_of(FixedReplicas([learned()]))
     application.add_route("/much", much)
-    server, listener = ServingServer(application), listen("127.0.0.1", 0)
-    with closing(listener):
-        thread = threading.Thread(target=server.serve_on, args=(listener,))
-        thread.start()
-        yield listener.getsockname()[1]
-        server.stop()
-        thread.join()
+    with served(application) as found:
+        yield found
 
 
 @pytest.mark.parametrize("said", [b"", b"G", LIVE[:-2], LIVE + b"GET"], ids=["nothing", "a byte", "no end", "a second"])
@@ -113,6 +107,32 @@ def test_who_sends_too_much_is_told(method: str, path: str, status: int, port: i
         head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {LARGE}\r\n\r\n"
         client.sendall(head.encode() + bytes(LARGE))
         assert reply_of(client).startswith(b"HTTP/1.1 %d" % status)
+
+
+def test_what_has_come_is_answered_before_the_end() -> None:
+    """Also what nobody has read yet, nor accepted, as the loop was busy."""
+    busy, free = threading.Event(), threading.Event()
+
+    async def block(_: Any) -> Any:
+        busy.set()
+        assert free.wait(DEADLINE_S)
+        return Response()
+
+    application = application_of(FixedReplicas([learned()]))
+    application.add_route("/block", block)
+    with ExitStack() as clients:
+        with served(application) as port:
+            known, first, late = (clients.enter_context(connect(port)) for _ in range(3))
+            known.sendall(LIVE)
+            assert known.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            first.sendall(LIVE.replace(b"/v2/health/live", b"/block"))
+            assert busy.wait(DEADLINE_S)
+            new = clients.enter_context(connect(port))
+            for each in (known, late, new):
+                each.sendall(LIVE)
+            threading.Timer(0.3, free.set).start()
+        for each in (known, first, late, new):
+            assert reply_of(each).startswith(b"HTTP/1.1 200")
 
 
 def test_others_are_answered_between_two_explanations() -> None:

@@ -128,6 +128,20 @@ def test_what_was_learned_in_other_units_or_before_a_rise_is_not_learned_again()
     assert learner.sums["recent_filled"][:GROWN_AT].tolist() == [0, 0, 0]
 
 
+def test_what_was_cut_otherwise_is_not_learned_again() -> None:
+    """Features that are gone since cuts were made anew stay away, also after the early growths that follow."""
+    batch, learner = stream(500), Learner(Options(bits=10, loss="logistic", refit_epochs=1))
+    batch.values[:] *= np.repeat(np.linspace(1, 9, 500), COLUMNS)
+    made: set[int] = set()
+    for start in range(0, 500, 100):
+        learner.learn(batch, start, start + 100, Scores.empty(500))
+        known = set(learner.preparation.derived_names())
+        gone, made = made - known, made | known
+        assert bool(gone) == (start >= 200)
+        assert not gone & set(learner.slots()["key"].tolist())
+        learner.end_epoch()
+
+
 def test_less_is_lost_in_the_beginning() -> None:
     """On streams of a few hundred examples, by a tenth at least in the mean."""
     ratios = []

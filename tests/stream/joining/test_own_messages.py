@@ -120,3 +120,16 @@ class TestImpressions:
         reasons = [each.reason if isinstance(each, Unusable) else None for each in found]
         assert reasons == [None, Reason.MALFORMED, Reason.BAD_TIMESTAMP, Reason.NULL_VALUE, None]
         assert [each.outer.id for each in found if isinstance(each, Impression)] == [b"a", b"b"]
+
+    @pytest.mark.parametrize("time_ms", [0, -1, 253_402_300_800_000, TIME * 1_000_000])
+    def test_a_time_that_is_none_is_told(self, time_ms: int) -> None:
+        """Also of outcomes: a producer that sends nanoseconds looks for what it has sent."""
+        value = msgpack.packb({"id": "a", "label": 1, "features": {}})
+        (impression,) = read_impressions([FakeRecord(0, 3, value, time_ms)], 1000)
+        for found in (impression, outcome(value, time_ms)):
+            assert isinstance(found, Unusable)
+            assert found.reason is Reason.BAD_TIMESTAMP
+            assert str(found.fault).startswith(
+                "expected a timestamp in milliseconds since 1970, above 0 and below 25340"
+            )
+            assert str(found.fault).endswith(f"found {time_ms}")

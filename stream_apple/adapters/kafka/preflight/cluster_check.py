@@ -118,8 +118,8 @@ def _guarded(subject: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
     needs, examples = NeededTopics.of(config), config.topics.examples
     found = existing(cluster, needs.names)
-    settings = found[examples].settings if examples in found else needs.creation(RETENTION_MS)[examples]
-    for name, requirements in needs.requirements(settings).items():
+    settings = {name: topic.settings for name, topic in found.items()}
+    for name, requirements in needs.requirements({**needs.creation(RETENTION_MS), **settings}).items():
         subject = f"topic {name}"
         if name not in found:
             yield Finding("fault", subject, "expected an existing topic, found none: `stream-apple topics` creates it")

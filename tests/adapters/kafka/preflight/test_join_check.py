@@ -11,7 +11,7 @@ from support.waiting import DEADLINE_S
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
 from stream_apple.adapters.kafka.preflight.join_check import check_before_joining
-from stream_apple.adapters.kafka.topics import NeededTopics, ensure
+from stream_apple.adapters.kafka.topics import UNLIMITED, NeededTopics, ensure, existing
 from stream_apple.config import Config
 from stream_apple.config.schema import JoinSettings
 from stream_apple.errors import ConfigurationError, GapError
@@ -135,6 +135,18 @@ class TestTopics:
         assert [text.partition(":")[0] for text in of_examples] == ["message.timestamp.before.max.ms"]
         notes = [text for subject, text in findings(config, "note") if subject == f"topic {join.outcomes}"]
         assert any(text.startswith("retention.bytes 1000") and "impressions that may need" in text for text in notes)
+
+    @pytest.mark.parametrize("role", ["impressions", "outcomes"])
+    def test_dead_letters_have_the_times_of_what_is_joined(self, config: Config, role: str) -> None:
+        """A topic of Kafka 3 takes any time; a refused record's dead letter would be refused after each restart."""
+        letters = config.join.dead_letters
+        make_topic(config, getattr(config.join, role), 2, message_timestamp_after_max_ms=str(UNLIMITED))
+        make_topic(config, letters, 2, message_timestamp_after_max_ms=str(7 * DAY))
+        fault = f"message.timestamp.after.max.ms: expected at least {UNLIMITED}, found {7 * DAY}"
+        assert (f"topic {letters}", fault) in findings(config, "fault")
+        own = f"{letters}-made"
+        made(config.model_copy(update={"join": config.join.model_copy(update={"dead_letters": own})}))
+        assert existing(Cluster(config.kafka), [own])[own].settings["message.timestamp.after.max.ms"] == str(UNLIMITED)
 
     def test_examples_have_room_for_what_is_joined(self, config: Config) -> None:
         """An impression of the limit's size must not be refused as an example."""

@@ -39,7 +39,7 @@ class Options(DeclaredOptions):
     def __post_init__(self) -> None:
         for name, declaration in DECLARED.items():
             if (given := getattr(self, name)) is not None or declaration.default is not None:
-                declaration.check(given)
+                object.__setattr__(self, name, declaration.checked(given))
         fill_defaults(self)
         if "" in (names := self.namespaces_to_discretise) and names != ("",):
             found = self.discretise_namespaces

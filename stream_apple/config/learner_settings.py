@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, create_model, model_validator
 
 from stream_apple.config.section import Boolean, Integer, Number, Section, when_text
-from stream_apple.core.learner.options import BY_KEY, DECLARED, Declaration, IntegerBounds, Options
+from stream_apple.core.learner.options import BY_KEY, DECLARED, Declaration, IntegerBounds, Options, default_of
 
 _FROM_TEXT = {int: Integer, float: Number, bool: Boolean}
 _SETTINGS = {name: each for name, each in DECLARED.items() if each.option.section == "learner"}
@@ -64,7 +64,7 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
         options = self.options()
         found = options.identity()
         found.pop("selection", None)  # which leaves out what was usual at first, and that may not be the default here
-        if self.selection != options.usual_selection:
+        if self.selection != default_of("selection", options):
             found["selection"] = self.selection
         return {name: found[name] for name in _SETTINGS if name in found}
 

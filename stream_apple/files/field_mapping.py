@@ -59,7 +59,7 @@ def example_of(record: object, timestamp_field: str | None = None, key_field: st
     key_field        the field that holds the key of its record; None if there is none
     """
     if not isinstance(record, dict):
-        raise ParseError("a map with label, weight, id and features", record)
+        raise ParseError("a map with label, weight, id and features", in_json(record))
     label = record.get("label")
     weight = _number("weight", record.get("weight", 1.0))
     if weight < 0:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgpack
 
 from stream_apple.core.codec.example import Example
-from stream_apple.core.input.parsing import AS_DATETIME, Parts
+from stream_apple.core.input.parsing import AS_DATETIME, Parts, fault_of_msgpack
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError
 from stream_apple.errors import InputFileError
 from stream_apple.files.field_mapping import ExampleReader
@@ -57,18 +57,8 @@ def examples(stream: io.BufferedReader, name: str, read: ExampleReader) -> Itera
         expected = f"expected a message of at most {_MAX_MESSAGE_BYTES} bytes, found a longer one"
         raise InputFileError(_at(name, number, start, expected)) from None
     except (ValueError, OverflowError) as error:
-        raise InputFileError(_at(name, number, start, f"expected msgpack, found {_reason(error)}")) from None
+        raise InputFileError(_at(name, number, start, f"expected msgpack, found {fault_of_msgpack(error)}")) from None
 
 
 def _at(name: str, number: int, start: int, what: str) -> str:
     return f"{name}: message {number} at byte {start}: {what}"
-
-
-def _reason(error: ValueError | OverflowError) -> str:
-    if isinstance(error, msgpack.FormatError):
-        return "a byte that begins no value"
-    if isinstance(error, msgpack.StackError):
-        return "values nested too deeply"
-    if isinstance(error, OverflowError):
-        return "a time that is no date of Python's"
-    return str(error)

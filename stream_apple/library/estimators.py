@@ -4,7 +4,7 @@
 `example_sets.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -117,8 +117,11 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self._featurizer, self._online = featurizer, OnlineLearner(options, whole_number(self, "epoch_examples"))
         return batch
 
-    def _go_on(self, X: Any, y: NDArray[Any]) -> Batch:  # noqa: ANN401, N803  scikit-learn's
-        """Return X, of which y are the labels, as further rows."""
+    def _next_rows(self, X: Any, y: NDArray[Any], begin: Callable[[], Batch]) -> Batch:  # noqa: ANN401, N803  scikit-learn's
+        """Return X, of which y are the labels, as further rows; as the first ones, which `begin` returns, if it is."""
+        with BEGINNING:
+            if not self.__sklearn_is_fitted__():
+                return begin()
         batch = self._rows(X, self._featurizer, reset=False)
         check_consistent_length(batch.labels, y)
         return batch
@@ -229,9 +232,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
         """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
         y = self._checked(y)
-        options, classes = self._options(np.unique(y))
-        batch = self._begin(X, y, options)
-        self.classes_ = classes
+        batch = self._begin_classes(X, y, np.unique(y))
         self._learn_set(batch, self._labels(y), sample_weight)
         return self
 
@@ -244,18 +245,10 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     ) -> Self:
         """Learn further examples, in their order. The first call needs `classes`, all that there will be."""
         y = self._checked(y)
-        with BEGINNING:
-            first = not self.__sklearn_is_fitted__()
-            if first:
-                if classes is None:
-                    raise ValueError("classes: expected all classes at the first call of partial_fit, found None")
-                options, known = self._options(_unique(classes))
-                batch = self._begin(X, y, options)
-                self.classes_ = known
-        if not first:
-            if classes is not None and not np.array_equal(_unique(classes), self.classes_):
-                raise ValueError(f"classes: expected those of the first call, {self.classes_}, found {classes}")
-            batch = self._go_on(X, y)
+        named = None if classes is None else _unique(classes)
+        batch = self._next_rows(X, y, lambda: self._begin_classes(X, y, named))
+        if named is not None and not np.array_equal(named, self.classes_):
+            raise ValueError(f"classes: expected those of the first call, {self.classes_}, found {classes}")
         self._learn_rows(batch, self._labels(y), sample_weight)
         return self
 
@@ -285,8 +278,16 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         check_classification_targets(labels)
         return labels
 
-    def _options(self, classes: NDArray[Any]) -> tuple[Options, NDArray[Any]]:
-        """Return the learner's options for these classes, and the classes; ValueError for fewer than two."""
+    def _begin_classes(self, X: Any, y: NDArray[Any], classes: NDArray[Any] | None) -> Batch:  # noqa: ANN401, N803  scikit-learn's
+        """Begin again, as `_begin` does, with a learner of these classes, which are all that there will be."""
+        if classes is None:
+            raise ValueError("classes: expected all classes at the first call of partial_fit, found None")
+        batch = self._begin(X, y, self._options(classes))
+        self.classes_ = classes
+        return batch
+
+    def _options(self, classes: NDArray[Any]) -> Options:
+        """Return the learner's options for these classes; ValueError for fewer than two."""
         if len(classes) < 2:
             found = f"one class: {classes.tolist()}" if len(classes) else "no labels"
             raise ValueError(f"y: expected labels of at least 2 classes, found {found}")
@@ -299,7 +300,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
             raise ValueError(f"loss: expected 'softmax' for {len(classes)} classes, found 'logistic'")
         if loss == "auto":
             loss = "logistic" if len(classes) == 2 else "softmax"
-        return options_of(self, loss=loss, classes=len(classes) if loss == "softmax" else 0), classes
+        return options_of(self, loss=loss, classes=len(classes) if loss == "softmax" else 0)
 
     def _labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return labels as the learner has them: -1 and 1, or the numbers of classes."""
@@ -329,12 +330,7 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
         """Learn further examples, in their order."""
         y = self._checked(y)
-        with BEGINNING:
-            first = not self.__sklearn_is_fitted__()
-            if first:
-                batch = self._begin(X, y, options_of(self, loss="squared"))
-        if not first:
-            batch = self._go_on(X, y)
+        batch = self._next_rows(X, y, lambda: self._begin(X, y, options_of(self, loss="squared")))
         self._learn_rows(batch, y, sample_weight)
         return self
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.losses import SOFTMAX, places_of
 from stream_apple.core.learner.kernels.rows import Scores
-from stream_apple.core.learner.predictor_quality import CALIBRATION_BINS, calibration_bins
+from stream_apple.core.learner.predictor_quality import CALIBRATION_BINS, calibration_bins, pairs_won
 
 
 class BinaryMeasures(NamedTuple):
@@ -64,8 +64,8 @@ def _auc(positives: NDArray[np.float64], negatives: NDArray[np.float64], places:
     if pairs == 0.0:
         return None
     _, rank = np.unique(places, return_inverse=True)
-    won, lost = np.bincount(rank, positives), np.bincount(rank, negatives)
-    return float((won * (np.cumsum(lost) - lost / 2.0)).sum()) / pairs
+    won, lost = (np.bincount(rank, weights).astype(np.float64, copy=False) for weights in (positives, negatives))
+    return pairs_won(won, lost) / pairs
 
 
 def _calibration_error(

@@ -9,7 +9,8 @@ import numpy as np
 from stream_apple.core.batch import Batch, Limits, joined
 from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.example import Example, encode_example, key_of
-from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.codec.reasons import Reason
+from stream_apple.core.codec.rejects import explain
 from stream_apple.errors import InputFileError
 from stream_apple.files import BY_NAME, NO_TIMES, ColumnRoles, EventTimes
 

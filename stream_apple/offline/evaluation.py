@@ -17,6 +17,7 @@ from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.kernels.losses import SOFTMAX, SQUARED, loss_number, write_losses
 from stream_apple.core.learner.kernels.mixture import EARLY_STRIDE
 from stream_apple.core.learner.learner import NO_EARLY, Learner, Scores
+from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.offline.binary_measures import quality_of
@@ -179,7 +180,7 @@ def evaluate(batch: Batch, options: Options, schedule: Schedule, known: NDArray[
     trained_size = len(trained.labels)
     early = known is not None and options.mixed and options.pending_labels > 0
     learner, scores = Learner(options), Scores.empty(trained_size, early=early)
-    learner.warm_up()
+    warm_up_learning(options)
 
     started, progress = time.perf_counter(), learner.progress
     ends = epoch_ends(trained_size, schedule)

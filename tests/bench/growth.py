@@ -32,6 +32,7 @@ from report import figure, header
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.evaluation import Schedule, epoch_ends
 
@@ -268,7 +269,7 @@ def main() -> None:
         "ends": (f", {FULL:.0%} full", by_ends),
     }
     print(header("numba", "numpy"))
-    Learner(Options()).warm_up()
+    warm_up_learning(Options())
     print(f"medians of {ROUNDS} interleaved rounds")
     for name in sys.argv[2:] or tables:
         slots, table = tables[name]

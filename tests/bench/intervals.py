@@ -17,6 +17,7 @@ import numpy as np
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.options import Discretise, Loss, Method, Options
 from stream_apple.offline.dataset import read_batch
 
@@ -33,7 +34,7 @@ def read(path: Path, count: int, loss: Loss) -> Batch:
 def learned(batch: Batch, options: Options, stop: int) -> tuple[Learner, Scores, float]:
     """One pass over the first `stop` rows, and seconds of processor time."""
     learner, scores = Learner(options), Scores.empty(len(batch.labels))
-    learner.warm_up()
+    warm_up_learning(options)
     began = time.process_time()
     ends = np.linspace(0, stop, EPOCHS + 1).astype(int).tolist()
     for start, end in itertools.pairwise(ends):

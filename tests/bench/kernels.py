@@ -28,6 +28,7 @@ from yardsticks import Addresses, Memory, Run, vowpal_wabbit
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.options import Loss, Options
 from stream_apple.offline.dataset import read_batch
 from stream_apple.offline.evaluation import Schedule, epoch_ends
@@ -149,7 +150,7 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLES
     sizes = [int(argument) for argument in sys.argv[2:]] or BITS
     print(header("numba", "numpy", "vowpalwabbit"))
-    Learner(Options()).warm_up()
+    warm_up_learning(Options())
     print(
         f"medians of {ROUNDS} interleaved rounds: ours, Vowpal Wabbit's, ours over its; the last half, in ns a feature"
     )

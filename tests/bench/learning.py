@@ -22,6 +22,7 @@ from yardsticks import Run, vowpal_wabbit
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.dataset import read_batch
 from stream_apple.offline.evaluation import Schedule, epoch_ends
@@ -108,7 +109,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = planted.write(count, Path(directory) / "planted.vw")
         batch = read_batch([path], Limits(65_535, 1 << 30, 1e6, -1e9, 1e9, binary=False))
-        Learner(Options()).warm_up()
+        warm_up_learning(Options())
         contestants: dict[str, Callable[[], Passed]] = {
             "stream_apple mixture": lambda: learn(batch, Options(bits=bits)),
             "stream_apple apple": lambda: learn(batch, Options(bits=bits, combine="off")),

@@ -14,7 +14,7 @@ from stream_apple.cli import main
 from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.event_time import LONE
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage

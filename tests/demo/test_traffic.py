@@ -23,7 +23,7 @@ from stream_apple.config.duration import DAY
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.demo.clicks import FIELDS
 from stream_apple.demo.traffic import BROKEN, now_ms, traffic
 from stream_apple.errors import ConfigurationError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import InputFileError
 from stream_apple.files import read_examples
 

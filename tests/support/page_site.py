@@ -13,7 +13,7 @@ from stream_apple.adapters.http.pages import page_routes
 from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.http.status import Status
 from stream_apple.config import Config
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.observer import WorkerObserver

@@ -164,6 +164,11 @@ def is_configuration_error(error: KafkaError) -> bool:
 def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableError:
     """Return the port's error for a call that has failed and is not to be repeated, or not any more."""
     text = f"{what}: {error_text(error)}"
+    if error.code() in UNKNOWN:
+        return ConfigurationError(
+            f"expected topics and their partitions to stay while they are used, found one gone (`stream-apple check` "
+            f"names what is missing): {text}"
+        )
     # This comes before the test for fatal errors, as the brokers would refuse a new process, too.
     if error.code() in _REFUSED_TIMEOUTS:
         return RefusedTimeoutError(text)

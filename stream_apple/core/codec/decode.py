@@ -18,7 +18,8 @@ from stream_apple.core.codec.first_bytes import is_json
 from stream_apple.core.codec.json_transcoding import place_in_json, transcode
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, ZERO, Bytes
 from stream_apple.core.codec.parse import JSON_FOUND, parse
-from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.codec.reasons import Reason
+from stream_apple.core.codec.rejects import explain
 from stream_apple.core.jit import kernel
 
 _ANY_SIZE = 1 << 62

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_apple.core.codec import msgpack_tags as mp
 from stream_apple.core.codec.msgpack_reader import OK, ZERO, Bytes, byte
 from stream_apple.core.codec.msgpack_writer import put, put_integer
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.jit import routine, unlikely
 
 MINUS, PLUS, POINT = (ord(sign) for sign in "-+.")

@@ -12,7 +12,7 @@ from stream_apple.core.codec import msgpack_tags as mp
 from stream_apple.core.codec.json_numbers import CAPITAL_E, MINUS, NINE, PLUS, POINT, SMALL_E, ZERO_DIGIT
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, ZERO, Bytes, byte, is_utf8
 from stream_apple.core.codec.msgpack_writer import put
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.jit import routine
 
 QUOTE, BACKSLASH, COMMA, COLON = (ord(sign) for sign in '"\\,:')

@@ -31,7 +31,7 @@ from stream_apple.core.codec.json_reader import (
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, ZERO, Bytes, byte, word_at
 from stream_apple.core.codec.msgpack_writer import put
 from stream_apple.core.codec.parse import FEATURES_BIT, known_key
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.jit import kernel, routine
 
 _TAG_MAP32, _HEADER = 0xDF, 5  # bytes of it, with the count

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.codec import msgpack_tags as mp
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.jit import part, routine
 
 Bytes: TypeAlias = NDArray[np.uint8]

@@ -16,7 +16,7 @@ from stream_apple.core.codec import msgpack_tags as mp
 from stream_apple.core.codec.first_bytes import is_json
 from stream_apple.core.codec.json_transcoding import place_in_json, transcode
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, OK, Bytes, head, is_utf8, skip, str_at, unlike, word_of
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.jit import kernel, routine
 
 _ID, _LABEL, _WEIGHT = word_of(b"id"), word_of(b"label"), word_of(b"weight")

@@ -26,7 +26,7 @@ from stream_apple.core.codec.msgpack_reader import (
     word_of,
 )
 from stream_apple.core.codec.parse_features import read_features
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.jit import kernel, routine
 
 JSON_FOUND = -1

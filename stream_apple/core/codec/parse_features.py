@@ -21,7 +21,7 @@ from stream_apple.core.codec.msgpack_reader import (
     word_at,
     word_of,
 )
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.jit import routine
 
 _EQUALS = ord("=")

@@ -19,7 +19,7 @@ import msgpack
 
 from stream_apple.core.codec.first_bytes import is_json, schema_of
 from stream_apple.core.codec.outer_map import LabelAndWeight, added_to_json, key_of_id, map_header
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import FieldKind, InputMapping
 from stream_apple.core.input.parsing import RefusedError, check_size, parsed_record

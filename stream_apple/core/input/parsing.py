@@ -11,10 +11,12 @@ from typing import Any, NoReturn
 import msgpack
 
 from stream_apple.core.codec.first_bytes import FRAME_BYTES, is_json, schema_of
-from stream_apple.core.codec.rejects import Reason, foreign
+from stream_apple.core.codec.found import foreign
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.spelling import MOST_PARTS, ParseError, check_parts, refuse_too_many_parts
 
+_MAP_OR_OBJECT = "a msgpack map or a JSON object"
 AS_DATETIME = 3
 """With timestamp=3 msgpack reads a timestamp as an aware datetime."""
 MOST_NESTED = 64
@@ -161,7 +163,7 @@ def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
         return found
     if schema is not None:
         framed = f"a record framed by schema {schema} of a registry (registry.url names it)"
-        raise RefusedError(Reason.MALFORMED, "a msgpack map or a JSON object", framed)
+        raise RefusedError(Reason.MALFORMED, _MAP_OR_OBJECT, framed)
     if is_json(value):
         return parsed_json_bytes(value)
     parts = Parts()
@@ -174,7 +176,10 @@ def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
     except msgpack.StackError:
         _refuse_deep()
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        raise RefusedError(Reason.MALFORMED, "a msgpack map or a JSON object", _instead(value, error)) from None
+        raise RefusedError(Reason.MALFORMED, _MAP_OR_OBJECT, _instead(value, error)) from None
+    # One sign of text, such as the digit 1, is an integer of msgpack.
+    if isinstance(found, int) and (what := foreign(value)):
+        raise RefusedError(Reason.WRONG_TYPE, _MAP_OR_OBJECT, what)
     if parts.holders > MOST_NESTED:
         check_nesting(found)
     return found
@@ -188,4 +193,15 @@ def _instead(value: bytes, error: Exception) -> str:
         return what
     if isinstance(error, msgpack.ExtraData):
         return f"more behind one value: {len(error.extra)} bytes"
+    return fault_of_msgpack(error)
+
+
+def fault_of_msgpack(error: Exception) -> str:
+    """Say what a reader of msgpack has found, by its error."""
+    if isinstance(error, msgpack.FormatError):
+        return "a byte that begins no value"
+    if isinstance(error, msgpack.StackError):
+        return "values nested too deeply"
+    if isinstance(error, OverflowError):
+        return "a time that is no date of Python's"
     return str(error) or type(error).__name__

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
 
 from stream_apple.core.codec.example import Example, Features
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.input_mapping import ALL, Feature, FieldKind, InputMapping, zone_of
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.core.input.spelling import ParseError, are_values, in_json, spelled_label, spelled_number
@@ -308,7 +308,7 @@ class _Walk:
 def fields_of(record: object) -> dict[str, Any]:
     """Return a parsed record as a map of fields; RefusedError if it is not a map."""
     if not isinstance(record, dict):
-        raise RefusedError(Reason.WRONG_TYPE, "a map of fields", record)
+        raise RefusedError(Reason.WRONG_TYPE, "a map of fields", in_json(record))
     return record
 
 

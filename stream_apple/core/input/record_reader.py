@@ -6,7 +6,7 @@ import numpy as np
 
 from stream_apple.core.codec.decode import ReadRecords
 from stream_apple.core.codec.example import encode_example
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.parsing import RefusedError, check_size, parsed_record

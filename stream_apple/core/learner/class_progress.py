@@ -73,7 +73,8 @@ class ClassReport(NamedTuple):
 class ClassQuality(PredictorQuality):
     """Mean losses and errors of the predictors, and how much of each class was predicted wrongly.
 
-    With more than two labels there is no AUC, and no calibration of one score.
+    With more than two labels there is no AUC, and no calibration of one score. It has no kernel of its own: that of
+    `ClassProgress` adds to its sums too.
     """
 
     def __init__(self, classes: int) -> None:

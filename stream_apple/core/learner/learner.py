@@ -4,7 +4,6 @@ One learner is one model, of one input partition.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.appraisal import Appraiser
 from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.forgetting import forget_features, release_zeros
-from stream_apple.core.learner.growth import FEWEST_EXAMPLES, UNCHANGED, Growth, grow
+from stream_apple.core.learner.growth import UNCHANGED, Growth, grow
 from stream_apple.core.learner.kernels.decay import settle, view_settled
 from stream_apple.core.learner.kernels.drift import empty_watch, restart
 from stream_apple.core.learner.kernels.mixed import process_mixed
@@ -27,7 +26,7 @@ from stream_apple.core.learner.label_units import LABEL_UNITS, LabelUnits
 from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
 from stream_apple.core.learner.multiclass.process import process_classes
 from stream_apple.core.learner.new_model import empty_model, empty_scratch
-from stream_apple.core.learner.options import BITS, RESERVOIR, Options
+from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.parent_selection import NO_CENSUS, Census, take_census
 from stream_apple.core.learner.preparation.preparation import TRUNCATED_USERS, Preparation
 from stream_apple.core.learner.single_row import SingleRow, empty_row
@@ -57,7 +56,6 @@ _PREPARED = "prepared_"  # prefix of the names of the preparation's arrays
 NO_EARLY: NDArray[np.float32] = np.empty((0, EARLY), np.float32)
 _OF_LABELS = ("labels", "weights")  # of `Recent`
 _NEVER = 1 << 62
-_EPOCHS_TO_WARM_UP = 3  # after so many, cuts were fitted again, parents were appraised, and tuples were selected
 
 
 class Learner:
@@ -79,21 +77,6 @@ class Learner:
         self._work = empty_scratch(options, 0)
         self._appraiser = Appraiser()
         self._class_work = empty_class_work(options.classes)
-
-    def warm_up(self) -> None:
-        """Compile every kernel by learning a made-up stream with a small model (once per machine)."""
-        chosen: dict[str, int] = {"bits": BITS.low}
-        if self.options.discretise != "none":
-            chosen["reservoir"] = RESERVOIR.low
-        if self.options.refit_epochs:
-            chosen["refit_epochs"] = 1
-        trial = Learner(replace(self.options, **chosen))  # type: ignore[arg-type]
-        batch = _synthetic_batch(self.options.wanted_columns())
-        for _ in range(_EPOCHS_TO_WARM_UP):
-            trial.learn(batch, 0, len(batch.labels), Scores.empty(len(batch.labels)))
-            trial.end_epoch()
-        trial.predict(batch)
-        trial.slots()
 
     def predict(self, batch: Batch) -> NDArray[np.float64]:
         """Return the scores of all rows, float64[n], whatever their labels; the model does not change."""
@@ -539,23 +522,6 @@ class Learner:
 def is_of_preparation(name: str) -> bool:
     """Return whether this name of `Learner.sums` says how examples are prepared, or in which units labels are."""
     return name == LABEL_UNITS or (name.startswith(_PREPARED) and name != _PREPARED + TRUNCATED_USERS)
-
-
-def _synthetic_batch(columns: frozenset[str]) -> Batch:
-    """Return examples of two numbers and a category, enough for a model to grow, with the further `columns`."""
-    examples, features = FEWEST_EXAMPLES, 3
-    draw = np.random.default_rng(0)
-    keys = np.tile(np.arange(1, features + 1, dtype=np.uint64), examples)
-    keys[2::features] += draw.integers(0, 4, examples).astype(np.uint64)
-    values = draw.uniform(-1, 1, len(keys)).astype(np.float32)
-    values[2::features] = 1.0
-    labels = (values[::features] > 0.0).astype(np.float64)
-    batch = Batch(np.arange(0, len(keys) + 1, features), keys, values, labels, np.ones(examples))
-    return batch._replace(
-        spaces=np.ones(len(keys) if "spaces" in columns else 0, np.uint64),
-        attributes=np.tile(np.arange(1, 4, dtype=np.uint64), examples if "attributes" in columns else 0),
-        users=np.ones(examples if "users" in columns else 0, np.uint64),
-    )
 
 
 def _end_of(learned: NDArray[np.int64], count: int, stop: int) -> int:

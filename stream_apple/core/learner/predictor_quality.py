@@ -331,8 +331,16 @@ class PredictorQuality:
 def _auc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
     """Return the area under the ROC curve, of weights by bin in the order of scores; scores in one bin are ties."""
     pairs = float(positive.sum()) * float(negative.sum())
+    return pairs_won(positive, negative) / pairs if pairs > 0.0 else math.nan
+
+
+def pairs_won(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
+    """Return the weight of the pairs in which the positive has the higher score, and half of that of ties.
+
+    Both are weights, one for each score, or bin of scores, in ascending order.
+    """
     below = np.cumsum(negative) - negative / 2.0
-    return float((positive * below).sum()) / pairs if pairs > 0.0 else math.nan
+    return float((positive * below).sum())
 
 
 def _reliability(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.merging.merge import Parents, adopt, merge, warm_up_merging
 from stream_apple.core.learner.merging.mergeable import check_mergeable
 from stream_apple.core.learner.options import Options
@@ -119,7 +120,7 @@ class Lockstep:
 
     def warm_up(self) -> None:
         """Compile everything on throw-away models."""
-        self.shards[0].learner.warm_up()
+        warm_up_learning(self.options)
         if self.exchange is not None:
             warm_up_merging(self.options)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from stream_apple.core.codec.outer_map import key_of_id
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.outer_record import OuterRecords
 from stream_apple.core.input.parsing import RefusedError, check_size, parsed_record

@@ -13,7 +13,7 @@ import msgpack
 from stream_apple.core.codec.first_bytes import is_json
 from stream_apple.core.codec.json_transcoding import place_in_json
 from stream_apple.core.codec.outer_map import Field, OuterMap, open_maps
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.outer_record import OuterRecord
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.core.latest_time import END_MS

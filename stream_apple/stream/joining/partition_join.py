@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from stream_apple.core.codec.message_size import largest_prediction, message_bytes
 from stream_apple.core.codec.outer_map import LabelAndWeight
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.early import EarlyImpressions, Waiting

@@ -16,7 +16,7 @@ from operator import methodcaller
 from typing import NamedTuple
 
 from stream_apple.core.codec.message_size import largest_dead_letter, message_bytes
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.stream.log.ports import Header, Record
 from stream_apple.stream.positions.lineage import Origin, is_fingerprint
 

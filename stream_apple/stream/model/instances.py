@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import Decoder, users_of
-from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.codec.reasons import Reason
+from stream_apple.core.codec.rejects import explain
 from stream_apple.core.learner.kernels.losses import write_probabilities
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.single_row import SingleRow

@@ -19,7 +19,8 @@ from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.prediction_formats import MSGPACK, PredictionFormat
-from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.codec.reasons import Reason
+from stream_apple.core.codec.rejects import explain
 from stream_apple.core.event_time import EpochClock
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder, users_of
 from stream_apple.core.codec.prediction_formats import MSGPACK, PredictionFormat
-from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.codec.reasons import Reason
+from stream_apple.core.codec.rejects import explain
 from stream_apple.core.event_time import NO_EPOCH, ClockPlan, EpochClock
 from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import TooManyRejectsError

@@ -10,7 +10,7 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.jit import is_complete, note_complete
-from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.merging.merge import warm_up_merging, warm_up_starting
 from stream_apple.core.learner.options import BITS
 from stream_apple.core.learner.preparation.preparation import ngrams_of
@@ -63,7 +63,7 @@ def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     """Have a small model learn samples and end an epoch; only the compiled kernels remain."""
     # The table's size changes no code.
     small = settings._replace(options=replace(settings.options, bits=BITS.low), start=None, mapping=None, schemas=None)
-    Learner(small.options).warm_up()
+    warm_up_learning(small.options)
     if settings.merge_every:
         warm_up_merging(small.options)
     if settings.start is not None:

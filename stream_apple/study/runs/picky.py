@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.evaluation import Learned, Run, Schedule, epoch_ends, run_of, split
 from stream_apple.study.methods import Proposal
@@ -56,7 +57,7 @@ def evaluate_picky(batch: Batch, options: Options, schedule: Schedule, proposal:
     """
     trained, tested = split(batch, schedule)
     learner, scores = Learner(options), Scores.empty(len(trained.labels))
-    learner.warm_up()
+    warm_up_learning(options)
     started = time.perf_counter()
     pupil = _Picky(learner, proposal, options.alpha)
     ends = epoch_ends(len(trained.labels), schedule)

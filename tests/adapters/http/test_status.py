@@ -13,7 +13,7 @@ from support.records import DECODER, good
 
 from stream_apple.adapters.http.status import Status
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.monitoring.definitions import BY_PARTITION, MEANS, METRICS, PREFIX, QUALITIES
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics

@@ -6,6 +6,7 @@ from support.kafka.fatal_error import make_fatal
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.kafka.errors import (
+    UNKNOWN,
     RefusedTimeoutError,
     as_kafka_exception,
     call_error,
@@ -50,6 +51,15 @@ class TestMeaning:
         told = str(call_error(error, "sending"))
         assert told.startswith(f"sending: x ({error.name()}): {words}")
         assert "`stream-apple check`" in told
+
+    @pytest.mark.parametrize("code", sorted(UNKNOWN))
+    def test_a_topic_that_is_gone(self, code: int) -> None:
+        """What has failed is only where it was noticed, such as a commit of offsets: the cause comes first."""
+        error = KafkaError(code, "x", txn_requires_abort=True)
+        told = call_error(error, "committing")
+        assert isinstance(told, ConfigurationError)
+        assert str(told).startswith("expected topics and their partitions to stay while they are used, found one gone")
+        assert str(told).endswith(f": committing: x ({error.name()})")
 
     @pytest.mark.parametrize(
         ("error", "expected"),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from stream_apple.adapters.registry.avro_payloads import avro_parser
 from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.core.input.record_mapper import RecordMapper

@@ -15,7 +15,8 @@ import pytest
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import names_in
-from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.codec.reasons import Reason
+from stream_apple.core.codec.rejects import explain
 
 SIZE = 1_000_000
 LIMITS = Limits(4096, SIZE, 1e6, -1e9, 1e9, binary=False)

@@ -16,7 +16,8 @@ from support.oracles.wire_values import Pairs
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.feature_hashing import feature_key, index_key, user_key
-from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.codec.reasons import Reason
+from stream_apple.core.codec.rejects import explain
 
 COLUMNS = frozenset({"spaces", "attributes"})
 DECODERS = [

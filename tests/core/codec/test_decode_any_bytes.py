@@ -17,7 +17,7 @@ from support.oracles.wire import BINARY, JOINERS, LIMITS, disagreement, judge, r
 from support.oracles.wire_records import compare, records
 
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 
 TESTS = Path(__file__).resolve().parents[2]
 COLUMNS = (frozenset({"spaces", "attributes"}), frozenset[str]())

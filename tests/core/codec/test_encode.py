@@ -11,7 +11,7 @@ from stream_apple.core.codec.decode import Decoded, Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 
 Id = str | int | bytes | None
 

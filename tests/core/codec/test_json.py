@@ -18,7 +18,8 @@ from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.feature_hashing import feature_key
-from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.codec.reasons import Reason
+from stream_apple.core.codec.rejects import explain
 
 WIDE = Limits(1000, 1_000_000, math.inf, -math.inf, math.inf, binary=False)
 DECODER, WIDE_DECODER = Decoder(LIMITS), Decoder(WIDE)
@@ -206,6 +207,9 @@ def test_white_space_may_stand_around_everything(space: bytes) -> None:
         (b" [", Reason.WRONG_TYPE, f"{MEANT}, found text: ' [', at byte 0"),
         (b"not json", Reason.WRONG_TYPE, f"{MEANT}, found text: 'not json', at byte 0"),
         (b"null", Reason.WRONG_TYPE, f"{MEANT}, found text: 'null', at byte 0"),
+        (b"1", Reason.WRONG_TYPE, f"{MEANT}, found text: '1', at byte 0"),
+        (b"", Reason.MALFORMED, f"{MEANT}, found no bytes"),
+        (b"\xc3", Reason.WRONG_TYPE, f"{MEANT}, found a bool: True, at byte 0"),
         (
             "\u65e5".encode() * 99,
             Reason.WRONG_TYPE,

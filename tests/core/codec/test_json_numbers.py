@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 
 WIDE_DECODER = Decoder(Limits(1000, 1_000_000, math.inf, -math.inf, math.inf, binary=False))
 A_FEATURE = b'"features": {"a": 1}'

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_apple.core.codec.outer_map import LabelAndWeight, OuterMap, _find, open_maps
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 
 MOST = 1000
 SCALARS = (

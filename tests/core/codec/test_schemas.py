@@ -18,7 +18,8 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.encode import PredictionEncoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.codec.rejects import Reason, explain
+from stream_apple.core.codec.reasons import Reason
+from stream_apple.core.codec.rejects import explain
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 WIRE_FORMAT = REPOSITORY / "docs" / "wire-format.md"

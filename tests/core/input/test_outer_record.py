@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_apple.core.codec.outer_map import LabelAndWeight
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.outer_record import OuterRecord, OuterRecords, spelling_of
 from stream_apple.core.input.parsing import MOST_NESTED, RefusedError, parsed_record

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.core.input.record_mapper import RecordMapper

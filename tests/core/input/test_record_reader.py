@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.record_reader import MappedReader
 
@@ -58,6 +58,10 @@ def test_flat_and_nested_json_and_msgpack_are_one() -> None:
         (b"\xef\xbb\xbf{}", Reason.MALFORMED, "found a byte order mark, which JSON must not have"),
         (b"\x80\x80\x01", Reason.MALFORMED, "more behind one value: 2 bytes"),
         (msgpack.packb([1]), Reason.WRONG_TYPE, "a map of fields"),
+        (msgpack.packb("1"), Reason.WRONG_TYPE, 'expected a map of fields, found "1"'),
+        (b"1", Reason.WRONG_TYPE, "expected a msgpack map or a JSON object, found text: '1'"),
+        (b"\n", Reason.WRONG_TYPE, "expected a msgpack map or a JSON object, found text: '\\n'"),
+        (b"\xc1", Reason.MALFORMED, "expected a msgpack map or a JSON object, found a byte that begins no value"),
         (msgpack.packb({b"x": 1}), Reason.WRONG_TYPE, "text as the name of a field"),
         (
             b'{"label": 2, "at": 1e12}',

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 from prometheus_client import Histogram
 
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.learner.kernels.mixture import SHARED
 from stream_apple.core.learner.progressive_loss import PREDICTORS
 from stream_apple.core.learner.state.weights import NAMES

@@ -17,7 +17,7 @@ from stream_apple.core.codec.message_size import (
     message_bytes,
 )
 from stream_apple.core.codec.prediction_formats import MSGPACK
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.stream.model.dead_letters import Reject, dead_letter, header_list
 from stream_apple.stream.model.partition_model import BatchResult, ModelSettings, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage

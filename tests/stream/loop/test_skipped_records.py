@@ -16,7 +16,7 @@ from structlog.typing import EventDict
 from support.records import DECODER, SETTINGS, new_model, process_in_batches, stream
 
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import ConfigurationError, ModelError
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.partition_model import BatchResult, Look, PartitionModel

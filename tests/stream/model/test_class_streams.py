@@ -19,7 +19,7 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.codec.prediction_formats import PredictionFormat, decode_prediction
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.learner.class_progress import ClassProgress
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import ConfigurationError, SnapshotError

@@ -14,7 +14,7 @@ from support.oracles.wire_values import OPTIONS, Pairs, TooDeepError, depth, is_
 
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoded, Decoder
-from stream_apple.core.codec.rejects import Reason
+from stream_apple.core.codec.reasons import Reason
 
 LIMITS = Limits(max_features=8, max_record_bytes=400, max_weight=100.0, min_label=-10.0, max_label=10.0, binary=False)
 JOINERS = {Reason.NO_ID, Reason.NO_LABEL, Reason.LATE}

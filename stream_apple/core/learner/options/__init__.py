@@ -4,7 +4,9 @@
     declared_options.py  each option's declaration
     learner_options.py   all options, checked and completed; the name of a model, and what else follows from options
     ngrams.py            the option `ngrams`: neighbours in a text as features
+    defaults.py          the defaults that depend on other options
     contradictions.py    which options exclude each other
+    conditions.py        what a row of these two tables asks of an option
     mergeability.py      which options let models be merged
 
 The configuration and `stream-apple evaluate` are made of the declarations. A worker reads its configuration before its
@@ -33,6 +35,7 @@ from stream_apple.core.learner.options.declared_options import (
     Selection,
     WarmStart,
 )
+from stream_apple.core.learner.options.defaults import default_of
 from stream_apple.core.learner.options.learner_options import RESERVOIR_ENTRIES, Options
 from stream_apple.core.learner.options.mergeability import MERGEABLE, mergeable, why_not_merged, why_not_started_from
 from stream_apple.core.learner.options.ngrams import ALL_NAMESPACES, parse_ngrams
@@ -64,6 +67,7 @@ __all__ = [
     "Rehearsal",
     "Selection",
     "WarmStart",
+    "default_of",
     "mergeable",
     "parse_ngrams",
     "why_not_merged",

@@ -3,52 +3,13 @@
 Bounds of single options are in their declarations. No row repeats what another row, or those bounds, say already.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from stream_apple.core.learner.options.conditions import Allowed, Condition, Except, Where, conditions, in_words
 from stream_apple.core.learner.options.declaration import IntegerBounds, NumberBounds
 from stream_apple.core.learner.options.declared_options import CLASSES, FIRST, RESERVOIR
 
 _SPOKEN = frozenset({"method", "loss"})  # options that messages name without "=": "method linear"
-
-
-@dataclass(frozen=True)
-class Except:
-    """Allows every value but this one."""
-
-    value: object
-
-    def hold(self, value: object) -> bool:
-        """Return whether `value` is another one."""
-        return value != self.value
-
-    def __str__(self) -> str:
-        return f"other than {_spelled(self.value)}"
-
-
-Allowed: TypeAlias = tuple[object, ...] | IntegerBounds | NumberBounds | Except
-
-
-class Condition(NamedTuple):
-    """Holds if an option has one of these values."""
-
-    option: str
-    values: Allowed
-
-    def holds(self, value: object) -> bool:
-        """Return whether this value, a finite number or not, is one of them."""
-        if isinstance(self.values, Except):
-            return self.values.hold(value)
-        if isinstance(self.values, IntegerBounds | NumberBounds):
-            return isinstance(value, int | float) and self.values.hold(value)
-        return value in self.values
-
-    def spelled(self) -> str:
-        """Return the values in words."""
-        if isinstance(self.values, IntegerBounds | NumberBounds | Except):
-            return str(self.values)
-        *first, last = map(_spelled, self.values)
-        return f"{', '.join(first)} or {last}" if first else last
 
 
 class Contradiction(NamedTuple):
@@ -64,7 +25,7 @@ class Contradiction(NamedTuple):
     def refusal(self, options: object) -> str | None:
         """Return the fault in these options, by name; None if they do not violate this row."""
         found = getattr(options, self.demanded.option)
-        if self.demanded.holds(found) or not all(each.holds(getattr(options, each.option)) for each in self.given):
+        if self.demanded.holds(found) or not all(each.holds_of(options) for each in self.given):
             return None
         given = " and ".join(_named(each.option, getattr(options, each.option)) for each in self.given)
         shown = dict(found) if isinstance(found, tuple) else found  # a table, as the user has written it
@@ -78,24 +39,18 @@ def refuse_contradictions(options: object) -> None:
             raise ValueError(refusal)
 
 
-def _spelled(value: object) -> str:
-    if value == ():
-        return "none"
-    return f"{value:g}" if isinstance(value, float) else str(value) if value != "" else "''"
-
-
 def _named(option: str, value: object) -> str:
-    return f"{option} {value}" if option in _SPOKEN else f"{option} = {_spelled(value)}"
+    return f"{option} {value}" if option in _SPOKEN else f"{option} = {in_words(value)}"
 
 
-def _row(given: dict[str, Allowed], option: str, values: Allowed, because: str) -> Contradiction:
-    return Contradiction(tuple(Condition(*each) for each in given.items()), Condition(option, values), because)
+def _row(given: Where, option: str, values: Allowed, because: str) -> Contradiction:
+    return Contradiction(conditions(given), Condition(option, values), because)
 
 
-_TUPLES: dict[str, Allowed] = {"method": ("tuples",)}
-_NO_TUPLES: dict[str, Allowed] = {"method": Except("tuples")}
-_SOFTMAX: dict[str, Allowed] = {"loss": ("softmax",)}
-_PLAIN: dict[str, Allowed] = {"descent": ("plain",)}
+_TUPLES: Where = {"method": ("tuples",)}
+_NO_TUPLES: Where = {"method": Except("tuples")}
+_SOFTMAX: Where = {"loss": ("softmax",)}
+_PLAIN: Where = {"descent": ("plain",)}
 _ABOVE_0 = NumberBounds(0, 1000)
 _CENTRED = IntegerBounds(1, RESERVOIR.high)
 _FOR_TUPLES = "it says which tuples are learned from"

@@ -90,12 +90,12 @@ class Declaration(NamedTuple):
         found = get_args(self.kind)
         return found if all(isinstance(each, str) for each in found) else ()
 
-    def check(self, value: Any) -> None:  # noqa: ANN401  an option's value has its own type
-        """Raise ValueError for a value that is not one of the choices, of another type, or out of bounds."""
+    def checked(self, value: Any) -> Any:  # noqa: ANN401  an option's value has its own type
+        """Return the value, of NumPy's types as Python's; ValueError for another type, choice, or out of bounds."""
         if self.choices:
             expected, holds = f"one of {', '.join(self.choices)}", value in self.choices
         elif self.option.parse is not None:
-            return
+            return value
         elif self.kind in _NUMBERS:
             bounds = self.option.bounds
             assert bounds is not None, self.name
@@ -107,6 +107,8 @@ class Declaration(NamedTuple):
             expected, holds = self.option.expected, isinstance(value, self.kind)
         if not holds:
             raise ValueError(f"{self.name}: expected {expected}, found {value!r}")
+        plain = {int, float, bool}
+        return self.kind(value) if self.kind in plain and type(value) not in plain else value
 
 
 def declarations_of(declaring: type) -> tuple[Declaration, ...]:

@@ -4,7 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stream_apple.core.learner.options.contradictions import refuse_contradictions
-from stream_apple.core.learner.options.declared_options import BY_KEY, DECLARED, FIRST, DeclaredOptions, Selection
+from stream_apple.core.learner.options.declared_options import BY_KEY, DECLARED, FIRST, DeclaredOptions
+from stream_apple.core.learner.options.defaults import fill_defaults
 from stream_apple.core.learner.options.ngrams import ALL_NAMESPACES, checked_ngrams
 
 RESERVOIR_ENTRIES = 1 << 15
@@ -25,26 +26,6 @@ _EXAMPLE_BYTES = 32  # size, label, importance weight and priority
 _COUNT_BYTES = 64  # of a value and a class, while a feature is cut by the entropy of classes
 _PENDING_BYTES = 600  # of an example that waits for its label
 
-_FILLED = (
-    "combine", "parents", "product_budget", "budget_per_feature", "max_degree", "votes", "shrinkage", "stack_loss",
-    "early_growth", "rehearsal", "label_units", "drift", "discretise", "centre", "bins", "reservoir",
-)  # fmt: skip
-_PLAIN = {name: FIRST[name] for name in _FILLED}
-"""The defaults without a mixture: the learner of the paper, and of the first version."""
-_MIXED = {
-    "combine": "mix", "parents": 2.0, "product_budget": 1000, "budget_per_feature": 16.0, "max_degree": 4,
-    "votes": "sampled", "early_growth": 60, "discretise": "spline",
-}  # fmt: skip
-_USUAL_RATE, _RATE_OF_CLASSES = 0.5, 0.75
-_SHRINKAGE = 0.001
-_BOTH = frozenset({"auto", "spline"})
-_OF_BOTH = {"bins": 6, "centre": 5, "reservoir": 50}
-"""Defaults if values are learned beside their intervals: then fewer intervals will do, and cuts can be fitted after
-fewer examples."""
-_RESERVOIR_OF_SPLINE = 40
-_FIRST_RESERVOIR_OF_BOTH = 150  # with `centre = 0`
-_FIRST_BUDGET_OF_BOTH = 500  # with `budget_per_feature = 0`
-
 
 @dataclass(frozen=True)
 class Options(DeclaredOptions):
@@ -58,44 +39,13 @@ class Options(DeclaredOptions):
     def __post_init__(self) -> None:
         for name, declaration in DECLARED.items():
             if (given := getattr(self, name)) is not None or declaration.default is not None:
-                declaration.check(given)
-        self._fill()
+                object.__setattr__(self, name, declaration.checked(given))
+        fill_defaults(self)
         if "" in (names := self.namespaces_to_discretise) and names != ("",):
             found = self.discretise_namespaces
             raise ValueError(f"discretise_namespaces: expected names with commas between, found {found!r}")
         object.__setattr__(self, "ngrams", checked_ngrams(self.ngrams, self._namespace_of_users))
         refuse_contradictions(self)
-
-    def _fill(self) -> None:
-        """Replace each option that is None by the default that goes with the others."""
-        order = (2 if self.method == "tuples" else 0) if self.order is None else self.order
-        defaults: dict[str, object] = _PLAIN | {"order": order, "selection": self.usual_selection}
-        defaults["learning_rate"] = _RATE_OF_CLASSES if self._mixes and self.loss == "softmax" else _USUAL_RATE
-        defaults["bits"] = 24 if self.method == "cubic" else 22 if order > 2 else 18
-        if self._mixes:
-            defaults |= _MIXED
-            if not (self.counted or self.personalise or self.l1 or self.l2):
-                defaults |= {"rehearsal": "on"}
-            if self.loss != "softmax":
-                defaults |= {"drift": "restart"}
-                if self.l1 == self.l2 == 0.0:
-                    defaults |= {"shrinkage": _SHRINKAGE}
-            if self.loss == "squared":
-                defaults |= {"label_units": 10, "stack_loss": "clipped"}
-            if self.product_budget is not None:  # a budget that was asked for holds as it is
-                defaults |= {"budget_per_feature": 0.0}
-        discretise = self.discretise or defaults["discretise"]
-        if discretise in _BOTH:
-            defaults |= _OF_BOTH
-            if discretise == "spline":
-                defaults |= {"reservoir": _RESERVOIR_OF_SPLINE}
-            if self.centre == 0:
-                defaults |= {"reservoir": _FIRST_RESERVOIR_OF_BOTH}
-            if self._mixes and self.budget_per_feature == 0.0 and self.product_budget is None:
-                defaults |= {"product_budget": _FIRST_BUDGET_OF_BOTH}
-        for name, default in defaults.items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, default)
 
     @property
     def mixed(self) -> bool:
@@ -103,25 +53,14 @@ class Options(DeclaredOptions):
         return self.combine == "mix"
 
     @property
-    def _mixes(self) -> bool:
-        return self.method == "apple" and self.combine != "off"
-
-    @property
     def rehearses(self) -> bool:
         """Whether examples are learned again when they get new features."""
         return self.rehearsal == "on"
 
     @property
-    def usual_selection(self) -> Selection:
-        """The default selection, which depends on the other options."""
-        if self.method == "tuples":
-            return "mi" if self.loss == "logistic" else "cv"
-        return "evidence" if self._mixes else "weight"
-
-    @property
     def keeps_values(self) -> bool:
         """Whether numbers are learned as values, too, beside their intervals or hats."""
-        return self.discretise in _BOTH
+        return self.discretise in {"auto", "spline"}
 
     @property
     def selects_tuples(self) -> bool:

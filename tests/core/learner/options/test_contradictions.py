@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from stream_apple.core.learner.options import DECLARED, IntegerBounds, NumberBounds, Options, contradictions
-from stream_apple.core.learner.options.contradictions import CONTRADICTIONS, Condition, Contradiction
+from stream_apple.core.learner.options.conditions import Condition
+from stream_apple.core.learner.options.contradictions import CONTRADICTIONS, Contradiction
 
 PAGE = Path(__file__).parents[4] / "docs" / "choosing-a-learner.md"
 TRIED: dict[str, tuple[object, ...]] = {

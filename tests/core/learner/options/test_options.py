@@ -212,6 +212,9 @@ def test_numbers_of_numpy_are_numbers() -> None:
     """As a search over parameters gives them."""
     chosen = Options(bits=np.int64(10), alpha=np.float32(0.5), fallback=np.True_, ngrams={"text": np.int8(2)})  # type: ignore[arg-type, dict-item]
     assert chosen == Options(bits=10, alpha=0.5, fallback=True, ngrams={"text": 2})
+    assert Options(centre=np.int64(7)).centre == 7  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"rehearsal: expected off with l1 = 0\.25, found 'on'"):
+        Options(l1=np.float64(0.25), rehearsal="on")
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_what_is_lost_is_never_answered_twice(group: Group) -> None:
     group.delete_offsets()
     code, error = group.end()
     assert code == ConfigurationError.exit_code
-    assert f"while group {group.config.worker.group} has no offset of {last.topic} yet" in error
+    assert f"expected an offset of {last.topic}-0 that group {group.config.worker.group} has committed" in error
     group.outputs.check()
 
     group.offset = last

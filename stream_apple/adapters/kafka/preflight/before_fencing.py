@@ -1,8 +1,8 @@
 """Checks before a worker fences its predecessor: all that would end the worker soon after, and is known before.
 
 So the predecessor goes on if this worker can't: if a topic is missing or does not fit, a permission is missing, or the
-group's models have other settings or need records that are gone. `stream-apple check` finds the same, and also what
-may go wrong later.
+group's models have other settings, need records that are gone, or have no offset any more. `stream-apple check` finds
+the same, and also what may go wrong later.
 
 A restart waits for the answers, so few questions are asked. Only a definite answer ends a worker here: if a broker does
 not answer, the worker goes on. Nothing here may import numpy or numba.
@@ -13,12 +13,14 @@ coordinator dies while an admin client asks it anything (its pull request 5397).
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
 
 from stream_apple.adapters.kafka.admin import Cluster, Finding, timeout_faults
-from stream_apple.adapters.kafka.log_reader import committed_now
+from stream_apple.adapters.kafka.log_reader import KafkaLogs, committed_now
+from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.topics import NeededTopics, compare, existing
 from stream_apple.config import Config
-from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.partitions.recovery import Exceptions, check_in_log, plan_recovery
 from stream_apple.stream.positions.lineage import Provenance
 
@@ -110,6 +112,8 @@ def _check_models(cluster: Cluster, config: Config) -> None:
     # This must not wait for a transaction that a dead predecessor left open, as only the fencing ends that.
     offsets = committed_now(config.kafka, config.worker.group, examples, range(cluster.topics.get(examples, 0)))
     committed = {number: each for number, each in offsets.items() if each is not None}
+    if not committed:
+        _refuse_lost_offsets(cluster, config, provenance)
     notes = {number: provenance.read_metadata(number, each) for number, each in committed.items()}
     saved = [number for number, note in notes.items() if note.snapshot is not None]
     try:
@@ -120,3 +124,21 @@ def _check_models(cluster: Cluster, config: Config) -> None:
         plan = plan_recovery(provenance, exceptions, number, each, logs[number])
         if plan.snapshot is not None:
             check_in_log(provenance, number, plan.snapshot, snapshots[number])
+
+
+def _refuse_lost_offsets(cluster: Cluster, config: Config, provenance: Provenance) -> None:
+    """Raise ConfigurationError if the group, which has no offset of the examples topic, has a snapshot.
+
+    So its offsets are lost, or it learned another topic. Only the first log that has snapshots is read: those of a new
+    group are empty, but other groups may have many in the same topic.
+    """
+    models = config.topics.models
+    with suppress(BrokerError, GapError):
+        logs = cluster.log_ranges(models, range(cluster.topics.get(models, 0)))
+        for number in [number for number, log in logs.items() if log.low < log.high][:1]:
+            # This imports numba, for which the first start of a group has time.
+            from stream_apple.adapters.kafka.preflight.recovery_check import lost_offset
+
+            with closing(KafkaLogs(config, cluster, RetryPolicy(cluster.request_s))) as readers:
+                if (error := lost_offset(readers, provenance, number)) is not None:
+                    raise error

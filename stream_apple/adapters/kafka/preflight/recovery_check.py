@@ -35,8 +35,8 @@ def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
                 for finding in _partition(logs, config, provenance, number, each, cluster.topics)
             ]
             if config.topics.models in cluster.topics:
-                for number in offsets.keys() - committed.keys():
-                    findings += _without_an_offset(logs, provenance, number)
+                lost = (lost_offset(logs, provenance, number) for number in offsets.keys() - committed.keys())
+                findings += [Finding("fault", subject, str(error)) for error in lost if error is not None]
         except (BrokerError, ConfigurationError) as error:
             yield Finding("fault", subject, f"expected readable offsets, found: {error}")
             return
@@ -83,12 +83,13 @@ def _partition(
             yield Finding("fault", subject, str(error))
 
 
-def _without_an_offset(logs: KafkaLogs, provenance: Provenance, partition: int) -> Iterator[Finding]:
-    """Yield a fault if the group has a snapshot of a partition, but no offset."""
+def lost_offset(logs: KafkaLogs, provenance: Provenance, partition: int) -> ConfigurationError | None:
+    """Return the error with which a worker would end if the group has a snapshot of a partition, but no offset."""
     try:
         for _ in find_no_snapshot(logs, provenance, partition):
             pass
     except ConfigurationError as error:
         # A worker may have begun meanwhile.
         if logs.committed_now([partition])[partition] is None:
-            yield Finding("fault", f"group {provenance.group}", str(error))
+            return error
+    return None

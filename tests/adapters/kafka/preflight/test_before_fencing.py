@@ -13,7 +13,7 @@ from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fe
 from stream_apple.adapters.kafka.topics import NeededTopics, ensure
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError, GapError, SnapshotError
-from stream_apple.stream.positions.lineage import SnapshotPointer
+from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 
 
 def look(config: Config) -> None:
@@ -56,6 +56,14 @@ class TestModels:
         """Its first message is enough."""
         left.delete_before(left.config.topics.models, 4)
         with pytest.raises(SnapshotError, match="expected the snapshot in messages 3 to 7, found 4 to 9"):
+            look(left.config)
+
+    def test_another_topic_of_examples(self, left: Left, topic: TopicFactory) -> None:
+        """The group has snapshots, and no offset of this topic: a mistyped name ends nobody else's work."""
+        left.save(Provenance.of(left.config))
+        look(left.config)
+        left.environ["STREAM_APPLE_TOPICS__EXAMPLES"] = topic("examples")
+        with pytest.raises(ConfigurationError, match=r"expected an offset of .* or topics\.examples was another topic"):
             look(left.config)
 
     def test_a_transaction_in_doubt_is_not_waited_for(self, left: Left) -> None:

@@ -55,6 +55,12 @@ class Left:
         (future,) = client.delete_records([TopicPartition(name, 0, offset)]).values()
         future.result(DEADLINE_S)
 
+    def save(self, provenance: Provenance) -> None:
+        """A message of a snapshot."""
+        producer = Producer(self.config.kafka)
+        producer.produce(self.config.topics.models, b"part", provenance.snapshot_key(0, 0), 0)
+        assert producer.flush(DEADLINE_S) == 0
+
     def findings(self, verdict: str) -> list[str]:
         """Texts of one verdict, all about the group."""
         found = list(check_recovery(Cluster(self.config.kafka), self.config))
@@ -125,18 +131,12 @@ def test_a_snapshot_that_is_gone_is_a_fault(left: Left, first: int, last: int) -
 def test_a_snapshot_without_an_offset_is_a_fault(left: Left) -> None:
     """The offsets are lost: a worker would answer everything again. Snapshots of other groups mean nothing."""
     config = left.config
-    models, producer = config.topics.models, Producer(config.kafka)
-
-    def write(provenance: Provenance) -> None:
-        producer.produce(models, b"part", provenance.snapshot_key(0, 0), 0)
-        assert producer.flush(DEADLINE_S) == 0
-
-    write(Provenance.of(config)._replace(group="another"))
+    left.save(Provenance.of(config)._replace(group="another"))
     assert left.findings("fault") == []
-    write(Provenance.of(config))
+    left.save(Provenance.of(config))
     (fault,) = left.findings("fault")
     assert fault.startswith(f"expected an offset of {config.topics.examples}-0 that group {config.worker.group} has ")
-    assert f"it has a snapshot in {models}-0 at message 11, found none: the offsets are lost" in fault
+    assert f"it has a snapshot in {config.topics.models}-0 at message 11, found none: the offsets are lost" in fault
     assert "or topics.examples was another topic" in fault
     left.commit(8, None)
     assert left.findings("fault") == []

@@ -91,7 +91,7 @@ class KafkaBroker:
         answer = self._retry.retry_until_deadline(
             f"topic {topic}",
             lambda: self._consumer.list_topics(topic, timeout=ATTEMPT_TIMEOUT_S),
-            on_first_failure=self._connectivity.diagnose,
+            on_failure=self._connectivity.diagnose,
         )
         found = answer.topics[topic]
         if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:

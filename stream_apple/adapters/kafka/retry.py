@@ -132,19 +132,18 @@ class RetryPolicy:
         what: str,
         call: Callable[[], _T],
         executor: AbandonableExecutor | None = None,
-        on_first_failure: Callable[[], None] | None = None,
+        on_failure: Callable[[], None] | None = None,
     ) -> _T:
         """Return the result of `call`, repeated after transient errors; `executor` makes it if it may block.
 
-        `on_first_failure` is called before the second attempt, and may raise an error. Otherwise this raises that of
+        `on_failure` is called before each further attempt, and may raise an error. Otherwise this raises that of
         `call_error` for an error that is not transient, and BrokerError at the deadline.
         """
         cause: Exception | None = None
         with self.waiting(what):
             for is_late in self.attempts():
-                if cause is not None and on_first_failure is not None:
-                    on_first_failure()
-                    on_first_failure = None
+                if cause is not None and on_failure is not None:
+                    on_failure()
                 try:
                     with as_kafka_exception():
                         return call() if executor is None else executor.run(call, is_late)

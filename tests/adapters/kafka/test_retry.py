@@ -203,7 +203,7 @@ class TestErrors:
     """Which errors are worth another attempt."""
 
     def test_transient_errors_are_repeated(self) -> None:
-        """Until the call succeeds; before the second attempt, the caller may look for the reason."""
+        """Until the call succeeds; before each further attempt, the caller may look for the reason."""
         errors = [KafkaError._TRANSPORT, KafkaError._DESTROY_BROKER, KafkaError.NOT_COORDINATOR, KafkaError._TIMED_OUT]
         looked: list[int] = []
 
@@ -213,9 +213,9 @@ class TestErrors:
             return "done"
 
         policy = SleepingClock().policy()
-        found = policy.retry_until_deadline("asking", call, on_first_failure=lambda: looked.append(len(errors)))
+        found = policy.retry_until_deadline("asking", call, on_failure=lambda: looked.append(len(errors)))
         assert found == "done"
-        assert looked == [3]
+        assert looked == [3, 2, 1, 0]
 
     def test_other_errors_end_it_at_once(self) -> None:
         """An error that waiting does not cure becomes the port's."""

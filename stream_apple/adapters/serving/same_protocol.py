@@ -1,8 +1,8 @@
 """A connection that stays with HTTP/1.1, whatever other protocol a client would rather speak.
 
-Clients may ask for another one beside their first question, as Java's own does for HTTP/2, and a server may answer as
-if they had not (RFC 9110, section 7.8). httptools doesn't read the body of such a request, so it is given the request
-once more, without the wish.
+A request may ask for another protocol by the header `Upgrade`, as those of Java's own client do for HTTP/2, and a
+server may ignore it (RFC 9110, section 7.8). httptools doesn't read the body of such a request, so it is given the head
+once more, without that header, and then the body.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_WISH = b"upgrade"
+_UPGRADE = b"upgrade"
 _feed = httptools.HttpRequestParser.feed_data
 
 
@@ -22,7 +22,7 @@ class SameProtocol(HttpToolsProtocol):
         self.parser = _Parser(self)
 
     def read(self, left: memoryview) -> None:
-        """Parse a part of what the client sends; a parser that has met a wish is of no more use."""
+        """Parse a part of what the client sends; a parser that has met an upgrade is of no more use."""
         while len(left):
             try:
                 _feed(self.parser, left)
@@ -47,13 +47,13 @@ class SameProtocol(HttpToolsProtocol):
 
     @property
     def _comes_again(self) -> bool:
-        """Whether the parser has read a head with a wish, behind which it reads no body."""
-        return self.parser.should_upgrade() and any(name == _WISH for name, _ in self.headers)
+        """Whether the parser has read a head with an upgrade, behind which it reads no body."""
+        return self.parser.should_upgrade() and any(name == _UPGRADE for name, _ in self.headers)
 
     def _head(self) -> bytes:
-        """Return the head that was read last, without the wish."""
+        """Return the head that was read last, without the upgrade."""
         first = self.parser.get_method(), self.url, self.parser.get_http_version().encode()
-        others = (b"%b: %b\r\n" % each for each in self.headers if each[0] != _WISH)
+        others = (b"%b: %b\r\n" % each for each in self.headers if each[0] != _UPGRADE)
         return b"%b %b HTTP/%b\r\n%b\r\n" % (*first, b"".join(others))
 
 

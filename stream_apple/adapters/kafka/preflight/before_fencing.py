@@ -135,10 +135,12 @@ def _refuse_lost_offsets(cluster: Cluster, config: Config, provenance: Provenanc
     models = config.topics.models
     with suppress(BrokerError, GapError):
         logs = cluster.log_ranges(models, range(cluster.topics.get(models, 0)))
-        for number in [number for number, log in logs.items() if log.low < log.high][:1]:
-            # This imports numba, for which the first start of a group has time.
-            from stream_apple.adapters.kafka.preflight.recovery_check import lost_offset
+        first = next((number for number, log in logs.items() if log.low < log.high), None)
+        if first is None:
+            return
+        # This imports numba, for which the first start of a group has time.
+        from stream_apple.adapters.kafka.preflight.recovery_check import lost_offset
 
-            with closing(KafkaLogs(config, cluster, RetryPolicy(cluster.request_s))) as readers:
-                if (error := lost_offset(readers, provenance, number)) is not None:
-                    raise error
+        with closing(KafkaLogs(config, cluster, RetryPolicy(cluster.request_s))) as readers:
+            if (error := lost_offset(readers, provenance, first)) is not None:
+                raise error

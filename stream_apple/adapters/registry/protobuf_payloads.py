@@ -29,8 +29,10 @@ _MOST_INDEXES = 16
 _COMPILING_S = 60.0
 _WRAPPERS = frozenset(
     f"google.protobuf.{kind}Value"
-    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-)
+    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes", "List", "")
+) | {"google.protobuf.Struct"}
+"""The messages that stand for their one field; the last three hold what JSON holds."""
+_SECONDS = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
 
 
 def protobuf_parser(schema: str, references: Mapping[str, str]) -> Parse:
@@ -140,12 +142,13 @@ def _key(key: object) -> str:
 
 def _value(field: FieldDescriptor, value: Any) -> object:  # noqa: ANN401  of any type that a field has
     if field.enum_type is not None:
+        if field.enum_type.full_name == "google.protobuf.NullValue":
+            return None
         known = field.enum_type.values_by_number.get(value)
         return value if known is None else known.name
     if field.message_type is None:
         return value
-    if field.message_type.full_name == "google.protobuf.Timestamp":
+    if field.message_type.full_name in _SECONDS:
         return value.seconds + value.nanos / 1e9
-    if field.message_type.full_name in _WRAPPERS:
-        return value.value
-    return _fields(value)
+    found = _fields(value)
+    return next(iter(found.values()), None) if field.message_type.full_name in _WRAPPERS else found

@@ -10,6 +10,8 @@ from uuid import UUID
 
 import fastavro
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,6 +156,25 @@ def test_protobuf_tells_what_is_set(proto: Callable[[bytes], object]) -> None:
     assert proto(b"\x02\x02\x08\x05") == {"n": 5}
     assert proto(b"\x04\x00\x00\x0a\x01x") == {"from": "x"}
     assert proto(b"\0\x18\x63") == {"delayed": False, "carrier": 99, "stops": [], "at": {}, "legs": []}
+
+
+def test_protobuf_holds_what_json_holds() -> None:
+    """A Struct is a map, and its values are JSON's: their names would be those of the library's fields."""
+    held = {"page": {"words": ["a", "b"], "height": 2.5}, "known": True, "none": None, "list": [1.0, {"deep": "x"}]}
+    struct = Struct()
+    struct.update(held)
+    body, took = struct.SerializeToString(), Duration(seconds=2, nanos=500_000_000).SerializeToString()
+    parse = protobuf_parser(
+        'syntax = "proto3"; import "google/protobuf/struct.proto"; import "google/protobuf/duration.proto"; '
+        "message M { google.protobuf.Struct all = 1; google.protobuf.Duration took = 2; google.protobuf.Value any = 3; "
+        "}",
+        {},
+    )
+    assert parse(b"\0\x0a" + bytes([len(body)]) + body + b"\x12" + bytes([len(took)]) + took) == {
+        "all": held,
+        "took": 2.5,
+    }
+    assert parse(b"\0\x0a\0\x1a\0") == {"all": {}, "any": None}
 
 
 @given(st.binary(max_size=60))

@@ -5,13 +5,13 @@
 The sets are those that ship with scikit-learn and River, streams that River makes, the clicks of the demo, and FILES
 in svmlight (two labels, or amounts); of each the first N examples (8,000), shuffled if no time is in their order, once
 through, in six epochs, with no setting but the loss; with --squared two labels are 0 and 1, and learned with the
-squared loss. *Flipped* sets have all labels turned over in their middle. For each variant it prints geometric means
-over the sets, of what it makes in place of the default's 1: progressive error (of amounts: squared loss), progressive
-loss, error of the first 500, loss of the last fifth, features, and processor time of an example. Above them stands
-each set by the default, and by the first defaults, or the only VARIANT, with the examples after a flip until the error
-of 250 is within a tenth of what it was before. With --flipped it prints these alone, of every set of two labels and
-2,000 examples or more, by the default and by one that ignores drift. With --held-out the sets are those of
-`held_out.py`, on which no default was chosen.
+squared loss. *Flipped* sets have all labels turned over in their middle; of classes, each becomes the next. For each
+variant it prints geometric means over the sets, of what it makes in place of the default's 1: progressive error (of
+amounts: squared loss), progressive loss, error of the first 500, loss of the last fifth, features, and processor time
+of an example. Above them stands each set by the default, and by the first defaults, or the only VARIANT, with the
+examples after a flip until the error of 250 is within a tenth of what it was before. With --flipped it prints these
+alone, of every set of two labels or of classes that has 2,000 examples or more, by the default and by one that ignores
+drift. With --held-out the sets are those of `held_out.py`, on which no default was chosen.
 """
 
 import argparse
@@ -119,9 +119,9 @@ def of_river(stream: Iterable[tuple[Mapping[Any, Any], Any]], loss: Loss, classe
 
 
 def flipped(given: Set) -> Set:
-    """Return the set with the labels of its second half turned over."""
+    """Return the set with the labels of its second half turned over, or with each class there called as the next."""
     labels, middle = given.batch.labels.copy(), len(given.batch.labels) // 2
-    labels[middle:] *= -1.0
+    labels[middle:] = (labels[middle:] + 1.0) % given.classes if given.classes else -labels[middle:]
     return given._replace(batch=given.batch._replace(labels=labels), flip=middle)
 
 
@@ -210,7 +210,7 @@ def measured(given: Set, chosen: Mapping[str, Any]) -> Measured:
 _NOT_FOR: Mapping[Loss, frozenset[str]] = {
     "squared": frozenset(),
     "logistic": frozenset({"label_units", "stack_loss"}),
-    "softmax": frozenset({"label_units", "drift", "shrinkage", "stack_loss"}),
+    "softmax": frozenset({"label_units", "shrinkage", "stack_loss"}),
 }
 
 
@@ -282,7 +282,7 @@ def main() -> None:
 
 
 def _can_flip(given: Set) -> bool:
-    return given.loss == "logistic" and not given.flip and len(given.batch.labels) >= 2 * BEFORE
+    return given.loss != "squared" and not given.flip and len(given.batch.labels) >= 2 * BEFORE
 
 
 def _print_flips(given: Mapping[str, Set]) -> None:

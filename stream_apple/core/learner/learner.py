@@ -23,6 +23,7 @@ from stream_apple.core.learner.kernels.plain import process_plain
 from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.kernels.shared import process_shared
 from stream_apple.core.learner.label_units import LABEL_UNITS, LabelUnits
+from stream_apple.core.learner.multiclass.class_drift import restart_classes
 from stream_apple.core.learner.multiclass.layout import check_labels, empty_class_work
 from stream_apple.core.learner.multiclass.process import process_classes
 from stream_apple.core.learner.new_model import empty_model, empty_scratch
@@ -433,7 +434,11 @@ class Learner:
         if rule.active:
             settle(self.table, self._state.decay, rule)
         assert self._watch is not None  # the watch has found that losses rose
-        restart(self.table, self._state.mixture, self._watch, self.examples)
+        arguments = self.table, self._state.mixture, self._watch, self.examples
+        if self.options.classes:
+            restart_classes(*arguments, self.options.classes)
+        else:
+            restart(*arguments)
 
     def _settle(self) -> None:
         """Write decayed weights to the table, and free the products without weight, at an epoch's end."""
@@ -489,7 +494,7 @@ class Learner:
         trust = model.start if len(model.start) else None
         origins = work.origins if self.options.counted else None
         if self.options.classes:
-            return process_classes, (model, work, self._class_work, *rows)
+            return process_classes, (model, self._watch, work, self._class_work, *rows)
         if self.options.mixed:
             extras = (decay, trust, origins, self._watch)
             return process_mixed, (model, *extras, work, batch, early, scores, start, stop, learn)

@@ -9,8 +9,13 @@ from functools import reduce
 from operator import add
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_apple.core.learner.learner import Learner
+from stream_apple.core.learner.state.table import COMPANION
+
+Numbers = float | NDArray[np.float64]
+"""Of a label: one number, or one for each class."""
 
 
 @dataclass
@@ -34,10 +39,10 @@ class DriftOracle:
     blocks: list[Block] = field(default_factory=list)
     open: Block = field(default_factory=Block)
 
-    def risen(self, loss: float, expected: float, label: float) -> bool:
+    def risen(self, loss: float, expected: Numbers, label: Numbers) -> bool:
         """Take in an example; say whether losses have risen, and forget what was before."""
         bounded = loss / (1.0 + loss)
-        self.open += Block(1, bounded, bounded**2, label * expected, expected**2)
+        self.open += Block(1, bounded, bounded**2, float(np.dot(label, expected)), float(np.dot(expected, expected)))
         if self.open.count < 32:
             return False
         self.blocks.append(self.open)
@@ -74,7 +79,14 @@ class DriftOracle:
 def restart(learner: Learner, holds: float) -> None:
     """Do to each weight of a learner what a rise does."""
     slots, companions, sums = learner.table.slots, learner.table.companions, learner.sums
-    kept = np.float32(max(abs(holds), 0.1))
+    kept, classes = np.float32(max(abs(holds), 0.1)), learner.options.classes
+    for row in learner.table.class_weights:
+        for place in range(len(row)):
+            is_weight = place // classes in {0, 2, 4}
+            row[place] *= np.float32(holds) if is_weight else kept
+    if classes:
+        holds = abs(holds)  # a slot holds the sizes of what its classes have
+        companions = np.zeros(len(slots), COMPANION)
     for slot, companion in zip(slots, companions, strict=True):
         slot["weight"] *= np.float32(holds)
         slot["gradient"] *= kept

@@ -10,7 +10,8 @@ The restart multiplies all weights by a factor that is estimated from the newer 
 the expected labels, by least squares, through 0. It is -1 where the labels have been swapped, 0 where scores say
 nothing any more, and nearly 1 where little has changed, or the alarm was false. The sums of squared gradients shrink by
 the size of the factor, so the model then learns faster, up to a young model's speed. The mixture deals a part of its
-shares evenly, and the model grows early, as a young one does.
+shares evenly, and the model grows early, as a young one does. Of several classes `multiclass/class_drift.py` says what
+the label and the expected label are.
 """
 
 import math
@@ -80,12 +81,16 @@ def has_risen(watch: Watch, kind: int, loss: float, score: float, label: float) 
     kind  the number of the loss function. With log-odds the expected label lies between -1 and 1; the label times it
           follows from the loss alone
     """
-    bounded = 1.0 - 1.0 / (1.0 + loss)  # 1 of an infinite loss
     if kind == SQUARED:
-        held, expected = score * label, score * score
-    else:
-        held = 2.0 * math.exp(-loss) - 1.0
-        expected = held * held
+        return bool(take_in(watch, loss, score * label, score * score))
+    held = 2.0 * math.exp(-loss) - 1.0
+    return bool(take_in(watch, loss, held, held * held))
+
+
+@part
+def take_in(watch: Watch, loss: float, held: float, expected: float) -> bool:
+    """Add a loss, the label times the expected label, and the square of this; return whether losses have risen."""
+    bounded = 1.0 - 1.0 / (1.0 + loss)  # 1 of an infinite loss
     watch.open[0] += 1.0
     watch.open[1 + _LOSSES] += bounded
     watch.open[1 + _SQUARES] += bounded * bounded

@@ -3,9 +3,9 @@
 Probabilities are published. Without a mixture they are apple's own. A mixture has three predictors, the linear one, the
 average of apple's weights, and apple itself, and mixes their probabilities by their shares: Bayes' rule, the
 aggregating algorithm for the log loss, at rate 1 (Vovk 1990), with a fixed share as in `kernels/mixture.py`. So its
-loss exceeds the linear predictor's by at most log(1 / p[linear]) = 0.1, plus about SHARE for each example, both times
-the largest importance weight; an example that is heavier than all before it may add more, as there. There is no stack:
-apple takes its place.
+loss exceeds the linear predictor's by at most log(1 / p[linear]) = 0.1, plus about SHARE for each example and DEALT for
+each restart (`class_drift.py`), all times the largest importance weight; an example that is heavier than all before it
+may add more, as there. There is no stack: apple takes its place.
 """
 
 import math
@@ -15,11 +15,13 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, part
 from stream_apple.core.learner.kernels.admission import admit
+from stream_apple.core.learner.kernels.drift import Watch
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.losses import softmax
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
 from stream_apple.core.learner.kernels.rows import Scores, count_learned, is_learned, row_features
 from stream_apple.core.learner.kernels.update import clear_active, gather_base
+from stream_apple.core.learner.multiclass.class_drift import has_class_loss_risen
 from stream_apple.core.learner.multiclass.class_update import (
     admit_classes,
     gather_classes,
@@ -46,9 +48,10 @@ def empty_class_mixture(*, mixed: bool) -> Mixture:
 
 @kernel
 def process_classes(
-    model: Model, work: Work, class_work: ClassWork, batch: Batch, scores: Scores, start: int, stop: int, learn: bool,
+    model: Model, watch: Watch | None, work: Work, class_work: ClassWork, batch: Batch, scores: Scores,
+    start: int, stop: int, learn: bool,
 ) -> int:  # fmt: skip
-    """Do what `process_plain` does; labels are whole numbers from 0 to classes - 1, which is not checked here."""
+    """Do what `process_mixed` does; labels are whole numbers from 0 to classes - 1, which is not checked here."""
     slots, rule, features, counts = model.table.slots, model.rule, work.features, model.scalars.counts
     stride = np.uint64(len(class_work.rivals))
     predictors = CLASS_AVERAGE + 1 if rule.mixed else CLASS_LINEAR + 1 if rule.alongside else CLASS_EXPANDED + 1
@@ -82,6 +85,8 @@ def process_classes(
             base = gather_base(slots, features, base, old, found)
             prepare_step(model, features, base, CLASS_LINEAR, class_work, y, importance)
             step_linear(model, features, base, class_work)
+        if watch is not None and has_class_loss_risen(watch, scores.losses[row], class_work.published, y):
+            return -2 - row
     return -1
 
 

@@ -140,7 +140,6 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row(_SOFTMAX, "selection", ("evidence", "weight"), _ONE_SCORE),
     _row({"loss": Except("squared")}, "label_units", (0,), "the labels are no amounts"),
     _row({"loss": Except("squared")}, "stack_loss", ("plain",), "its scores are not clipped to labels"),
-    _row(_SOFTMAX, "drift", ("ignore",), _ONE_SCORE),
     _row(_SOFTMAX, "l1", (0.0,), _ONE_SCORE),
     _row(_SOFTMAX, "l2", (0.0,), _ONE_SCORE),
     _row(_SOFTMAX, "collisions", ("evict",), _ONE_SCORE),

@@ -266,8 +266,8 @@ class DeclaredOptions:
     """What the model does when its loss has risen by more than chance explains (ADWIN: Bifet, Gavalda 2007). `restart`:
     it multiplies all weights by how far its scores still hold on the latest examples, from 1 (as before) to -1 (turned
     over); the less they hold, the faster it then learns and grows. After all labels were flipped in the middle of three
-    streams of 8,000 examples, the error rate was back after 279, 281 and 282 examples; with `ignore` after 2,777, 932
-    and 2,414. `ignore`: nothing; the only choice with `combine = "off"` or `loss = "softmax"`."""
+    streams of 8,000 examples, the error rate was back after 301, 281 and 279 examples; with `ignore` after 2,622, 1,902
+    and 2,569. `ignore`: nothing; the only choice with `combine = "off"`."""
     fallback: Annotated[
         bool,
         Option(

@@ -68,7 +68,7 @@ DEFAULTS: tuple[Default, ...] = (
     _row("product_budget", 1000, _MIX),
     _row("rehearsal", "on", _MIX | _NOT_COUNTED | _NO_DECAY | {"personalise": ("",)}),
     _row("shrinkage", 0.001, _MIX | _NO_CLASSES | _NO_DECAY),
-    _row("drift", "restart", _MIX | _NO_CLASSES),
+    _row("drift", "restart", _MIX),
     _row("label_units", 10, _MIX | _SQUARED),
     _row("stack_loss", "clipped", _MIX | _SQUARED),
     *(_row(name, FIRST[name]) for name, each in DECLARED.items() if each.default is None and name in FIRST),

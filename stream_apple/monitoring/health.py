@@ -13,7 +13,7 @@ from stream_apple.stream.partitions.partition import State
 
 STUCK_AFTER_S = 180.0
 """It is longer than the longest wait in the broker port (two deadlines of 60 s in one iteration)."""
-LATE_AFTER_S = 10.0
+SLOW_AFTER_S = 10.0
 """A loop that has not iterated for so long is not ready, as its partitions' states may have changed."""
 
 
@@ -93,7 +93,7 @@ class Health:
         owned, iterated_at = self._partitions, self._iterated_at
         states = None if owned is None else {each.number: each.state.shown for each in owned}
         behind = sorted(number for number, state in (states or {}).items() if state is not State.LIVE)
-        late = iterated_at is not None and self._now() - iterated_at > LATE_AFTER_S
+        slow = iterated_at is not None and self._now() - iterated_at > SLOW_AFTER_S
         waiting_for = [
             reason
             for missing, reason in (
@@ -101,7 +101,7 @@ class Health:
                 (states is None, "the group to assign partitions"),
                 (bool(behind), f"partitions {behind} to recover"),
                 (not self._reachable(), "an answer of a broker"),
-                (late, "the loop to turn"),
+                (slow, "the loop to turn"),
             )
             if missing
         ]

@@ -38,7 +38,6 @@ _UNKNOWN_MODELS = 16  # after so many models that no group has, groups are not a
 class TailRequest(NamedTuple):
     """Says which messages are to be shown.
 
-    sources     the topics
     partitions  of the topics; empty for all
     start       where to begin: "newest" for the last `limit` messages, the "beginning" or "end" of the topics, or an
                 offset in each partition
@@ -56,7 +55,6 @@ class TailRequest(NamedTuple):
 class PublishedMessage(NamedTuple):
     """A prediction, a dead letter, or a message that is neither, in JSON types.
 
-    kind          prediction, dead_letter or unreadable
     example       topic, partition and offset of the example; None if the message does not say
     timestamp_ms  of the example; None if it has none
     told          the other facts in the message, by name

@@ -116,11 +116,7 @@ def _whole(name: str, number: object) -> int | None:
 
 
 class LearnedModel:
-    """A model as it was at one offset, which predicts and explains; it learns nothing more.
-
-    as_of    which model it is
-    options  the options of its learner
-    """
+    """A model as it was at one offset, which predicts and explains; it learns nothing more."""
 
     def __init__(self, model: PartitionModel, config: Config, names: Names, pointer: SnapshotPointer) -> None:
         self._model = model

@@ -64,8 +64,6 @@ class Server:
     """Answers the requests that come to `listener`, and closes it in the end; use as a context.
 
     used  seconds of work that the calling thread has done so far
-
-    port  the one it listens on
     """
 
     def __init__(

@@ -373,16 +373,14 @@ def ensure(
     found = existing(cluster, needs.names)
     created = needs.creation(RETENTION_MS if retention_ms is None else retention_ms)
     asked = {} if retention_ms is None else needs.kept_for(retention_ms)
-    examples = needs.topics.examples
-    settings: dict[str, Mapping[str, str]] = {**created, **{name: topic.settings for name, topic in found.items()}}
-    needed = needs.requirements({name: {**each, **asked.get(name, {})} for name, each in settings.items()})
+    needed = _needed(needs, {**created, **{name: topic.settings for name, topic in found.items()}}, asked)
     compared = needs.needed_partitions if partitions is None else needs.partitions_of
     if partitions is None:
-        partitions = next((found[name].partitions for name in (examples, needs.input) if name in found), 1)
+        inputs = (needs.topics.examples, needs.input)
+        partitions = next((found[name].partitions for name in inputs if name in found), 1)
     reports = {}
     for name, topic in found.items():
-        wanted = _with_asked(needed[name], asked.get(name, {}))
-        differences = compare(name, topic, wanted, compared(name, partitions), replication_factor)
+        differences = compare(name, topic, needed[name], compared(name, partitions), replication_factor)
         reports[name] = TopicReport(name, topic.partitions, "different" if differences else "as needed", differences)
     missing = {name: needs.partitions_of(name, partitions) for name in needs.names if name not in found}
     outcome: TopicVerdict = "missing"
@@ -396,10 +394,18 @@ def ensure(
     return [reports[name] for name in needs.names]
 
 
-def _with_asked(needed: list[Requirement], asked: Mapping[str, str]) -> list[Requirement]:
-    """Return the requirements, with exactly these values for the settings that are asked for."""
-    exact = [Requirement(setting, "exactly", value) for setting, value in asked.items()]
-    return exact + [requirement for requirement in needed if requirement.setting not in asked]
+def _needed(
+    needs: NeededTopics, settings: Mapping[str, Mapping[str, str]], asked: Mapping[str, Mapping[str, str]]
+) -> dict[str, list[Requirement]]:
+    """Return topic name -> its requirements, and exactly those values that are asked for.
+
+    settings  topic name -> the settings that it has, or gets
+    """
+    needed = needs.requirements({name: {**each, **asked.get(name, {})} for name, each in settings.items()})
+    for name, values in asked.items():
+        exact = [Requirement(setting, "exactly", value) for setting, value in values.items()]
+        needed[name] = exact + [requirement for requirement in needed[name] if requirement.setting not in values]
+    return needed
 
 
 def _create(cluster: Cluster, topics: list[NewTopic], *, dry_run: bool) -> None:

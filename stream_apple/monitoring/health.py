@@ -58,10 +58,7 @@ class Health:
         self._leaving = True
 
     def iterated(self, partitions: Iterable[OwnedPartition] | None, learning_s: float = 0.0) -> None:
-        """Note that an iteration is over; `partitions` are the process's, None while the group has assigned none.
-
-        learning_s  seconds for which a thread has been busy with one batch, the longest of all threads
-        """
+        """Note that an iteration is over, as `LoopHealth` says."""
         self._iterated_at = self._now()
         self._learning_s = learning_s
         # Their states are read at a probe, not in each iteration.

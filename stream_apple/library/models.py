@@ -224,7 +224,6 @@ class LearnedModel:
         return batch
 
     def _rows(self, X: Any) -> Batch:  # noqa: ANN401, N803
-        """Return X as rows of a batch."""
         maps = [X] if isinstance(X, Mapping) else rows_of_maps(X)
         if isinstance(X, Sequence) and not X:
             maps = []

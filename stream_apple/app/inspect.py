@@ -5,7 +5,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +16,11 @@ from stream_apple.app.model_factories import onlooker_factory, settings_of
 from stream_apple.app.model_files import open_model_file, write_model_file
 from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config
-from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.preparation.preparation import ngrams_of
-from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
+from stream_apple.errors import BrokerError, ConfigurationError, SnapshotError
 from stream_apple.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.monitoring.merging_view import MergingView, newest_merge, view_merging
-from stream_apple.monitoring.name_search import Wanted, find_names
-from stream_apple.stream.log.ports import Committed
+from stream_apple.monitoring.name_search import newest_names
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import STARTED_FROM, OtherSettingsError, Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.model_file import model_file_of
@@ -123,8 +120,9 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             if model is None or metadata.snapshot is None:
                 continue
             found = True
-            inspected = _named(logs, decoder, model, metadata.snapshot, committed, top)
-            yield inspected._replace(merging=view_merging(metadata, newest))
+            names = newest_names(logs, model, committed.offset, decoder, top)
+            view = view_model(model, names, top, metadata.snapshot)
+            yield Inspected(model, view, names, metadata.snapshot, view_merging(metadata, newest))
         if not found:
             raise NoSnapshotError(
                 f"expected a snapshot of group {provenance.group} in {provenance.topics.models}, found none of "
@@ -172,19 +170,6 @@ def to_file(path: Path, config: Config, found: Inspected) -> None:
     settings |= {name: identity[name] for name in (STARTED_FROM,) if name in identity}
     content = model_file_of(found.model, config.worker.group, settings, found.pointer, found.names)
     write_model_file(path, content)
-
-
-def _named(
-    logs: KafkaLogs, decoder: Decoder, model: PartitionModel, pointer: SnapshotPointer, committed: Committed, top: int
-) -> Inspected:
-    """Return the view of a model, after reading the newest examples until all shown features have names."""
-    names = Names(ngrams=ngrams_of(model.learner.options))
-    view = view_model(model, names, top, pointer)
-    wanted = Wanted(model.partition, committed.offset, names.missing)
-    # Retention may delete records that are being read; the view is useful without names, too.
-    with suppress(GapError):
-        find_names(logs, model.topic, wanted, decoder, names)
-    return Inspected(model, view_model(model, names, top, pointer) if len(names) else view, names, pointer)
 
 
 def _ask(base: str, path: str, timeout_s: float = _TIMEOUT_S) -> Facts:

@@ -17,15 +17,13 @@ from stream_apple.config import Config
 from stream_apple.core.codec.first_bytes import framing
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import ConfigurationError
-from stream_apple.stream.log.ports import LogRange, Record
+from stream_apple.stream.log.ports import LogRange, Place, Record
 from stream_apple.stream.model.dead_letters import dead_letter_origin
 from stream_apple.stream.positions.lineage import is_fingerprint
 from stream_apple.untrusted import real_number
 
 TailSource = Literal["predictions", "dead-letters", "join-dead-letters"]
 _Kind = Literal["prediction", "dead_letter", "unreadable"]
-_TopicPartition = tuple[str, int]
-"""Topic and partition."""
 _Address = tuple[str, int, int]
 """Topic, partition and offset."""
 _Stopping = Callable[[], bool]
@@ -40,7 +38,6 @@ _UNKNOWN_MODELS = 16  # after so many models that no group has, groups are not a
 class TailRequest(NamedTuple):
     """Says which messages are to be shown.
 
-    sources     the topics
     partitions  of the topics; empty for all
     start       where to begin: "newest" for the last `limit` messages, the "beginning" or "end" of the topics, or an
                 offset in each partition
@@ -58,7 +55,6 @@ class TailRequest(NamedTuple):
 class PublishedMessage(NamedTuple):
     """A prediction, a dead letter, or a message that is neither, in JSON types.
 
-    kind          prediction, dead_letter or unreadable
     example       topic, partition and offset of the example; None if the message does not say
     timestamp_ms  of the example; None if it has none
     told          the other facts in the message, by name
@@ -145,7 +141,7 @@ class _Groups:
 
 def _places(
     counts: Mapping[str, int], sources: Mapping[str, TailSource], partitions: tuple[int, ...]
-) -> Iterator[_TopicPartition]:
+) -> Iterator[Place]:
     for topic in sources:
         if topic not in counts:
             raise ConfigurationError(f"topic {topic}: expected an existing topic, found none")
@@ -156,7 +152,7 @@ def _places(
         raise ConfigurationError(f"expected partitions of {', '.join(sources)} below {most}, found {max(partitions)}")
 
 
-def _start(start: str | int, place: _TopicPartition, log: LogRange) -> int:
+def _start(start: str | int, place: Place, log: LogRange) -> int:
     if isinstance(start, str):
         return log.low if start == "beginning" else log.high
     if not log.low <= start <= log.high:
@@ -169,7 +165,7 @@ def _start(start: str | int, place: _TopicPartition, log: LogRange) -> int:
 
 def _newest(
     reader: CommittedReader,
-    ranges: Mapping[_TopicPartition, LogRange],
+    ranges: Mapping[Place, LogRange],
     sources: Mapping[str, TailSource],
     limit: int,
     stopping: _Stopping,
@@ -179,7 +175,7 @@ def _newest(
     back = 2 * limit + _SPARE
     while True:
         starts = {place: max(log.low, log.high - back) for place, log in ranges.items()}
-        kept: dict[_TopicPartition, deque[PublishedMessage]] = {place: deque(maxlen=limit) for place in ranges}
+        kept: dict[Place, deque[PublishedMessage]] = {place: deque(maxlen=limit) for place in ranges}
         reader.begin(starts)
         for records in reader.read_to(ends, stopping):
             for message in _parsed(records, sources):

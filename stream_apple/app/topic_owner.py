@@ -23,15 +23,13 @@ from stream_apple.adapters.kafka.log_reader import CommittedReader, KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError
-from stream_apple.stream.log.ports import Record
+from stream_apple.stream.log.ports import Place, Record
 from stream_apple.stream.positions.lineage import Origin, Provenance, noted_model, origin_of_prediction
 
 MOST_GROUPS = 1_000
 """The greatest number of groups that are asked whether a model is theirs: each is a request, made at the same time."""
 
 _ASKED_S = 3.0
-
-_TopicPartition = tuple[str, int]
 
 
 class _Message(NamedTuple):
@@ -163,7 +161,7 @@ def _dead_letter(record: Record) -> _Message:
 
 
 def _look(
-    reader: CommittedReader, places: list[_TopicPartition], role: _Role, examples: str, ours: Mapping[int, list[str]]
+    reader: CommittedReader, places: list[Place], role: _Role, examples: str, ours: Mapping[int, list[str]]
 ) -> tuple[bool, _Message | None]:
     """Read the ends of the partitions until it is known whose the topic is; BrokerError if nothing comes.
 

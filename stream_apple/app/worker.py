@@ -57,7 +57,7 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
         about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000, threads_of(config)
     )
     search = NameSearch(lambda wanted, is_over: names_of(config, decoder, observer.names, wanted, is_over))
-    status = Status(observer, metrics, health, config.redacted(), search)
+    status = Status(observer, metrics, health, config.redacted(), search.look)
     paths = {**routes(health, metrics.registry), **page_routes(status)}
     with Server(listener, paths) as server, ObserverThread(observer), search:
         _log.info("started", http_port=server.port, config=config.redacted())

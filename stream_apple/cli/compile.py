@@ -64,7 +64,6 @@ def command(target: str | None) -> None:
 
 
 def _named(chosen: dict[str, dict[str, object]] | None) -> str | None:
-    """Return these settings in one line; None if `chosen` is None."""
     if chosen is None:
         return None
     return ", ".join(

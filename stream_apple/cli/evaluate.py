@@ -1,9 +1,10 @@
 """`stream-apple evaluate`: learns from files without Kafka, and prints losses."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -210,25 +211,20 @@ def command(
     found = dict[str, object]()
     dealt: Dealt | None = None
     known: NDArray[np.int64] | None = None
+    read = partial(read_batch, files, limits, roles, options.wanted_columns(), columns.key_field)
     if spans.epoch_length is None:
         time_like = TimeLike()
-        batch = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, watched=time_like.passing)
+        batch = read(watched=time_like.passing)
         remedy = _NO_EPOCHS_OF_RECORDS if columns.input else _NO_EPOCHS
         tell_of_times(time_like, remedy if schedule.keep_order else remedy + _ORDER_LOST)
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
-        times_ms: list[int] = []
-
-        def noted(examples: Iterator[Example]) -> Iterator[Example]:
-            for example in examples:
-                times_ms.append(example.timestamp_ms or 0)
-                yield example
-
-        whole = read_batch(files, limits, roles, options.wanted_columns(), columns.key_field, event_times, noted)
-        timestamps = np.array(times_ms, np.int64)
-        batch, schedule, dealt, found = _by_time(whole, timestamps, spans, schedule, sharding)
+        learners = 1 if sharding is None else sharding.shards
+        batch, timestamps, dealt = _by_time(partial(read, event_times), spans.epoch_length, spans.max_ahead, learners)
+        schedule = schedule._replace(keep_order=True, ends=dealt.ends if sharding is None else None)
+        found = {"epochs": dealt.most_epochs, "late": dealt.late, "far_ahead": len(dealt.far_ahead)}
         if delay.label_delay is not None:
-            known = known_after_time(timestamps[dealt.rows], delay.label_delay)
+            known = known_after_time(timestamps, delay.label_delay)
     tell_of_idle_patterns(roles)
     if "spaces" in options.wanted_columns():
         tell_of_absent_namespaces(options, batch.spaces)
@@ -287,17 +283,25 @@ def _sharding(choice: ShardChoice, options: Options) -> Sharding | None:
 
 
 def _by_time(
-    whole: Batch, timestamps: NDArray[np.int64], spans: _Spans, schedule: Schedule, sharding: Sharding | None
-) -> tuple[Batch, Schedule, Dealt, dict[str, object]]:
-    """Return the examples that are not too far ahead, the schedule, what each learner gets, and facts on times."""
-    length, learners = spans.epoch_length or 0, 1 if sharding is None else sharding.shards
-    dealt = deal_by_time(timestamps, length, spans.max_ahead, learners)
-    schedule = schedule._replace(keep_order=True, ends=dealt.ends if sharding is None else None)
-    _tell_of_far_ahead(dealt.far_ahead, timestamps, spans.max_ahead)
-    count = dealt.most_epochs
-    tell_of_short_epochs(length, len(dealt.rows) // learners, count, "--epoch-length {}")
-    found: dict[str, object] = {"epochs": count, "late": dealt.late, "far_ahead": len(dealt.far_ahead)}
-    return whole.select(dealt.rows), schedule, dealt, found
+    read: Callable[..., Batch], epoch_length: int, max_ahead: int, learners: int
+) -> tuple[Batch, NDArray[np.int64], Dealt]:
+    """Return the examples that are not too far ahead, their times in milliseconds, and what each learner gets.
+
+    read  reads all examples, and takes `watched` as `read_batch` does
+    """
+    times_ms: list[int] = []
+
+    def noted(examples: Iterator[Example]) -> Iterator[Example]:
+        for example in examples:
+            times_ms.append(example.timestamp_ms or 0)
+            yield example
+
+    whole = read(watched=noted)
+    timestamps = np.array(times_ms, np.int64)
+    dealt = deal_by_time(timestamps, epoch_length, max_ahead, learners)
+    _tell_of_far_ahead(dealt.far_ahead, timestamps, max_ahead)
+    tell_of_short_epochs(epoch_length, len(dealt.rows) // learners, dealt.most_epochs, "--epoch-length {}")
+    return whole.select(dealt.rows), timestamps[dealt.rows], dealt
 
 
 def _found(together: Together, choice: ShardChoice) -> dict[str, object]:

@@ -39,7 +39,6 @@ class CompareRequest(NamedTuple):
 class ComparisonReport(NamedTuple):
     """The comparison so far.
 
-    comparison  of the losses
     unpaired    by side: answers to examples that another side has not answered
     waiting     by side: answers that are ahead of the others'
     repeated    by side: further answers to the same example

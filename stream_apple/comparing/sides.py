@@ -13,28 +13,26 @@ from stream_apple.comparing.pairing import Placed
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.stream.log.columns import values_of
-from stream_apple.stream.log.ports import LogRange, Record
+from stream_apple.stream.log.ports import LogRange, Place, Record
 from stream_apple.untrusted import real_number
-
-_Place = tuple[str, int]
 
 
 class PlacesReader(Protocol):
-    """Reads partitions of topics, as `CommittedReader` does; a place is a topic and the number of a partition."""
+    """Reads partitions of topics, as `CommittedReader` does."""
 
-    def begin(self, starts: Mapping[_Place, int]) -> None:
+    def begin(self, starts: Mapping[Place, int]) -> None:
         """Read these places, and no others, from these offsets on."""
 
     def fetch(self, limit: int, timeout_s: float) -> list[tuple[str, Record]]:
         """Return at most `limit` records with their topics, after `timeout_s` seconds at the latest."""
 
-    def passed(self, ends: Mapping[_Place, int]) -> bool:
+    def passed(self, ends: Mapping[Place, int]) -> bool:
         """Return whether every record below these offsets has been delivered."""
 
-    def pause(self, place: _Place) -> None:
+    def pause(self, place: Place) -> None:
         """Deliver nothing of a place until `resume`."""
 
-    def resume(self, place: _Place) -> None:
+    def resume(self, place: Place) -> None:
         """Go on with a place that was paused, from where it was left."""
 
 

@@ -49,9 +49,6 @@ def format_duration(milliseconds: int) -> str:
 def longer_epoch(length_ms: int, examples: int, epochs: int) -> int | None:
     """Return a better length of epochs if those of `length_ms` have so few examples that their ends cost most time.
 
-    examples  how many examples the epochs have in all
-    epochs    how many epochs there were
-
     Returns None if epochs are long enough, or too few to tell, or if no longer round length is known.
     """
     if epochs < MANY_EPOCHS or examples >= FEW_EXAMPLES * epochs:

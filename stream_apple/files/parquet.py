@@ -68,10 +68,7 @@ def read_parquet(
 class _Chunks:
     """What the metadata says of the columns in each row group; ParseError for a column that would fill the memory.
 
-    texts  the columns of text
-
-    coded         the columns of text that have dictionaries, so that a text need not be repeated for each row
-    rows_at_once  how many rows to read at once
+    coded  the columns of text that have dictionaries, so that a text need not be repeated for each row
     """
 
     def __init__(self, metadata: Any, texts: set[str]) -> None:  # noqa: ANN401

@@ -29,7 +29,6 @@ class ColumnRoles(NamedTuple):
 
     named       role -> column; "" = none has the role
     categories  columns whose values are categories, whatever they look like
-    ignored     columns that are no features
     mapping     which fields are what, as in the section `input`; then the other fields here are empty
     met         with a mapping: gets the paths of all fields below `features` that are read, up to MOST_MET; None: no
     """
@@ -58,7 +57,6 @@ class RowReader(NamedTuple):
     as_they_are  whether cells keep their types, as a mapping needs lists, maps, times and booleans
     times        columns that hold times
     categories   columns whose cells are read as text, whatever they hold
-    ignored      columns that are not read
     numbers      columns that must hold numbers, features or not
     texts        columns that are read as they are spelled
     label        the column that is the label, if it is read as one

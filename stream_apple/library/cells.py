@@ -78,9 +78,7 @@ class ColumnKeys(dict[Any, int]):
 
     Cells are texts and booleans.
 
-    name     the column's name
-    reading  how cells are read
-    note     is called with key and name of each new category
+    note  is called with key and name of each new category
     """
 
     def __init__(self, name: str, reading: CellRules, note: Callable[[int, str], None]) -> None:

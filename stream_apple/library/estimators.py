@@ -174,7 +174,6 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return batch
 
     def _learn_rows(self, batch: Batch, labels: NDArray[np.float64], sample_weight: Any) -> None:  # noqa: ANN401
-        """Learn a stream."""
         self._online.learn(batch._replace(labels=labels, weights=_weights(sample_weight, labels)))
 
     def _learn_set(self, batch: Batch, labels: NDArray[np.float64], sample_weight: Any) -> None:  # noqa: ANN401

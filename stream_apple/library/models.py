@@ -5,7 +5,7 @@ Rows are read as the model's worker reads them, so their scores equal the worker
 
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
@@ -23,15 +23,14 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import users_of
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.learner import Scores
-from stream_apple.core.learner.preparation.preparation import ngrams_of
-from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.errors import ConfigurationError
 from stream_apple.library.cells import MESSAGE, RECORD
 from stream_apple.library.featurizer import Featurizer, are_numbers, array_of, maps_of, refuse_table, rows_of_maps
 from stream_apple.library.online import check_lengths, probabilities_of
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.monomial_views import Monomial
-from stream_apple.monitoring.name_search import Wanted, find_names
+from stream_apple.monitoring.name_search import newest_names
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -103,11 +102,7 @@ def read_from_kafka(config: Config, number: int, offset: int | None) -> tuple[Pa
         else:
             model = rebuild(sources, stored, committed, Moment(number, offset))
             pointer = SnapshotPointer(model.next_offset, -1, -1, model.digest())
-        names = Names(ngrams=ngrams_of(model.learner.options))
-        view_model(model, names, _SHOWN)
-        wanted = Wanted(number, committed.offset, names.missing)
-        with suppress(GapError):  # retention may delete what is being read; a model without names is still of use
-            find_names(logs, model.topic, wanted, settings_of(config).decoder(), names)
+        names = newest_names(logs, model, committed.offset, settings_of(config).decoder(), _SHOWN)
     return model, pointer, names
 
 
@@ -121,11 +116,7 @@ def _whole(name: str, number: object) -> int | None:
 
 
 class LearnedModel:
-    """A model as it was at one offset, which predicts and explains; it learns nothing more.
-
-    as_of    which model it is
-    options  the options of its learner
-    """
+    """A model as it was at one offset, which predicts and explains; it learns nothing more."""
 
     def __init__(self, model: PartitionModel, config: Config, names: Names, pointer: SnapshotPointer) -> None:
         self._model = model
@@ -233,7 +224,6 @@ class LearnedModel:
         return batch
 
     def _rows(self, X: Any) -> Batch:  # noqa: ANN401, N803
-        """Return X as rows of a batch."""
         maps = [X] if isinstance(X, Mapping) else rows_of_maps(X)
         if isinstance(X, Sequence) and not X:
             maps = []

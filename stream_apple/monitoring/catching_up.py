@@ -74,7 +74,7 @@ class Pace:
     def __init__(self) -> None:
         self.behind: CatchingUp | None = None
         self._looks: deque[_Look] = deque()
-        self._late = 0
+        self._behind_looks = 0
 
     def look(self, at: float, offset: int, backlog: int, left: RecoveryLeft, *, recovering: bool) -> None:
         """Take in that the model stands at `offset` at `at` monotonic seconds, with this backlog, -1 if not known."""
@@ -90,10 +90,10 @@ class Pace:
             return
         per_second = max(self._speed(), self._speed(BEHIND_S))
         bound = per_second * (LEVEL_S if self.behind is not None else BEHIND_S)
-        self._late = self._late + 1 if len(self._looks) > 1 and last.backlog > bound else 0
-        if self._late == 0:
+        self._behind_looks = self._behind_looks + 1 if len(self._looks) > 1 and last.backlog > bound else 0
+        if self._behind_looks == 0:
             self.behind = None
-        elif self._late >= _LOOKS or self.behind is not None:
+        elif self._behind_looks >= _LOOKS or self.behind is not None:
             self.behind = self._estimate(last)
 
     def _speed(self, seconds: float = PACE_S) -> float:

@@ -157,7 +157,6 @@ def _explained(
 ) -> Explanation:
     """Return a score as a sum.
 
-    shares   predictor -> its share
     weights  float64[predictors, n]
     centre   float64[n], to be added to the weights, of every predictor and of the whole alike
     """

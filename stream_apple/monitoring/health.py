@@ -13,7 +13,7 @@ from stream_apple.stream.partitions.partition import State
 
 STUCK_AFTER_S = 180.0
 """It is longer than the longest wait in the broker port (two deadlines of 60 s in one iteration)."""
-LATE_AFTER_S = 10.0
+SLOW_AFTER_S = 10.0
 """A loop that has not iterated for so long is not ready, as its partitions' states may have changed."""
 
 
@@ -58,10 +58,7 @@ class Health:
         self._leaving = True
 
     def iterated(self, partitions: Iterable[OwnedPartition] | None, learning_s: float = 0.0) -> None:
-        """Note that an iteration is over; `partitions` are the process's, None while the group has assigned none.
-
-        learning_s  seconds for which a thread has been busy with one batch, the longest of all threads
-        """
+        """Note that an iteration is over, as `LoopHealth` says."""
         self._iterated_at = self._now()
         self._learning_s = learning_s
         # Their states are read at a probe, not in each iteration.
@@ -93,7 +90,7 @@ class Health:
         owned, iterated_at = self._partitions, self._iterated_at
         states = None if owned is None else {each.number: each.state.shown for each in owned}
         behind = sorted(number for number, state in (states or {}).items() if state is not State.LIVE)
-        late = iterated_at is not None and self._now() - iterated_at > LATE_AFTER_S
+        slow = iterated_at is not None and self._now() - iterated_at > SLOW_AFTER_S
         waiting_for = [
             reason
             for missing, reason in (
@@ -101,7 +98,7 @@ class Health:
                 (states is None, "the group to assign partitions"),
                 (bool(behind), f"partitions {behind} to recover"),
                 (not self._reachable(), "an answer of a broker"),
-                (late, "the loop to turn"),
+                (slow, "the loop to turn"),
             )
             if missing
         ]

@@ -9,19 +9,22 @@ examples.
 import threading
 import time
 from collections.abc import Callable, Collection
-from contextlib import closing
-from typing import NamedTuple, Protocol, Self
+from contextlib import closing, suppress
+from typing import NamedTuple, Self
 
 import numpy as np
 import structlog
 
 from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
+from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.core.ngrams import add_ngrams
-from stream_apple.errors import StreamAppleError
+from stream_apple.errors import GapError, StreamAppleError
+from stream_apple.monitoring.inspection import view_model
 from stream_apple.stream.log.columns import keys_of, values_of
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import AbortableError
+from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.snapshots.store import Logs
 
 NEWEST = 50_000
@@ -69,6 +72,19 @@ def find_names(
     return frozenset(left)
 
 
+def newest_names(logs: Logs, model: PartitionModel, before: int, decoder: Decoder, top: int) -> Names:
+    """Return the names that the newest examples before an offset have for the view of a model; it raises BrokerError.
+
+    top  of each kind, how many things of the view have their names looked for
+    """
+    names = Names(ngrams=ngrams_of(model.learner.options))
+    view_model(model, names, top)  # which tells `names` what is missing
+    # Retention may delete records that are being read; a model is useful without names, too.
+    with suppress(GapError):
+        find_names(logs, model.topic, Wanted(model.partition, before, names.missing), decoder, names)
+    return names
+
+
 def take_names(values: list[bytes | None], decoder: Decoder, names: Names, left: set[int]) -> int:
     """Move the features that these examples have from `left` to `names`; return the size of the examples in bytes.
 
@@ -95,13 +111,6 @@ def take_users(keys: list[bytes | None], names: Names, left: set[int]) -> None:
         if user in left:
             names.add(name_of_user(key))
             left.discard(user)
-
-
-class NameFinder(Protocol):
-    """Looks for the names that a view lacks."""
-
-    def look(self, wanted: Wanted) -> bool:
-        """Have these looked for; return whether names may be known now, as a search has ended meanwhile."""
 
 
 class NameSearch:

@@ -44,7 +44,6 @@ class Schedule(NamedTuple):
     doubling       if it is given, epochs end after doubling * 2^k examples instead (k = 0, 1, ...)
     test_fraction  share of the examples, at the end, that is only scored
     seed           of the shuffle
-    keep_order     no shuffle
     ends           if it is given, in place of both: the numbers of training examples after which epochs end, ascending
     """
 

@@ -26,14 +26,12 @@ _LIMITS = Limits(MAX_FEATURES_PER_EXAMPLE.high - 1, 1 << 30, 1e9, -1e18, 1e18, b
 class SetFacts(NamedTuple):
     """What is known about a prepared set.
 
-    arrays         the file that holds it
-    rows           how many rows it has
-    rows_of_file   how many rows the file has
-    features       how many different features it has
-    nonzeros       mean number of non-zeros of an example, the paper's s
-    digest         of the file's content and of the recipe
-    paper          its name in the paper's tables
-    without        methods that are not run on it
+    arrays    the file that holds it
+    features  how many different features it has
+    nonzeros  mean number of non-zeros of an example, the paper's s
+    digest    of the file's content and of the recipe
+    paper     its name in the paper's tables
+    without   methods that are not run on it
     """
 
     name: str

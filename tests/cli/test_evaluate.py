@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner, Result
 from pyarrow import parquet
+from support.evaluate_command import evaluate
 
-from stream_apple.cli.evaluate import command
 from stream_apple.core.batch import Limits
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.dataset import read_batch
@@ -28,11 +27,6 @@ KEYS = [
     "test_auc", "test_calibration_error", "linear_test_auc", "linear_test_calibration_error",
     "apple_test_auc", "apple_test_calibration_error",
 ]  # fmt: skip
-
-
-def evaluate(*arguments: object) -> Result:
-    """Run the command in this process."""
-    return CliRunner().invoke(command, list(map(str, arguments)))
 
 
 def test_json_has_the_documented_keys(pairs: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli.test_evaluate import evaluate
+from support.evaluate_command import evaluate
 
 
 def test_numbers_may_be_intervals(tmp_path: Path) -> None:

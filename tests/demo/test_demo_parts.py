@@ -1,16 +1,14 @@
 """The parts of the demo, each on its own: scrape, plot, picture, verdict, feed, reader."""
 
-import io
 import math
 from dataclasses import replace
-from typing import Any
 
 import msgpack
 import pytest
 from confluent_kafka import Producer
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
+from support.rendering import rendered
 from support.topics import LogEnds
 from support.waiting import DEADLINE_S, wait_until
 
@@ -45,14 +43,6 @@ stream_apple_epoch{partition="0"} 20000.0
 """
 
 READING = Reading(97, 3, 12, 20000, (4, 7), Losses(0.5, 0.75), Losses(0.25, 0.6))
-
-
-def rendered(what: Any, width: int) -> list[str]:
-    """Lines of text as they appear on a terminal of this width."""
-    console = Console(file=io.StringIO(), width=width, height=24, force_terminal=True, color_system=None)
-    with console.capture() as capture:
-        console.print(what)
-    return capture.get().splitlines()
 
 
 class TestScrape:

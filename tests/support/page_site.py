@@ -4,7 +4,7 @@ from typing import Any
 
 from support.clock import Clock
 from support.local_http import Answer, fetch
-from support.null_watchers import NoNameFinder
+from support.null_watchers import find_no_names
 from support.planted_pair import SETTINGS, finder, planted
 from support.records import DECODER, FakeRecord
 
@@ -45,7 +45,7 @@ class Site:
         metrics.describe(
             {"group": "g", "worker": "w", "topic": "t", "method": "apple", "loss": "squared"}, 300.0, 60.0, 2
         )
-        self.status = Status(self.watch, metrics, health, CONFIG.redacted(), NoNameFinder(), self.clock)
+        self.status = Status(self.watch, metrics, health, CONFIG.redacted(), find_no_names, self.clock)
         paths = {**routes(health, metrics.registry), **page_routes(self.status)}
         self.server = Server(listen("127.0.0.1", port), paths)
         records = planted(800)

@@ -6,7 +6,7 @@ connection is always followed by the next head.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -17,6 +17,8 @@ MOST_HEAD = 16_384
 METHODS = ("GET", "HEAD")
 
 _LONGEST_ACCEPT = 1_000
+_KEPT_S = 0.5  # the worker writes most of what is shown once a second
+_MOST_KEPT = 64
 # A header is a name, a colon right after it, and a value on the same line: what a proxy may read otherwise is refused.
 _HEADERS = rb"(?:[-!#$%&'*+.^_`|~0-9A-Za-z]++:[^\0\r\n]*+\r?\n)*+\r?\n"
 _REQUEST = re.compile(rb"([!-~]+) ([!-~]+) HTTP/1\.([01])\r?\n" + _HEADERS)
@@ -56,6 +58,23 @@ class Reply(NamedTuple):
 
 
 Route = Callable[[Request], Reply]
+
+
+class ReplyCache:
+    """Keeps replies for a moment, for further clients that ask the same; only one thread may use it."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._replies: dict[Hashable, tuple[float, Reply]] = {}
+
+    def reply(self, question: Hashable, render: Callable[[], Reply]) -> Reply:
+        """Return what `render` does, or what it returned for this question less than half a second ago."""
+        known = self._replies.get(question)
+        if known is None or self._now() >= known[0]:
+            if len(self._replies) >= _MOST_KEPT:
+                self._replies.clear()
+            known = self._replies[question] = (self._now() + _KEPT_S, render())
+        return known[1]
 
 
 class Head(NamedTuple):

@@ -1,16 +1,13 @@
 """The status page, and the JSON that it is drawn from: `/`, `/status` and `/model`, for reading only."""
 
-from collections.abc import Callable
 from http import HTTPStatus
 from importlib.resources import files
 
-from stream_apple.adapters.http.messages import Reply, Request, Route, json_reply
+from stream_apple.adapters.http.messages import Reply, ReplyCache, Request, Route, json_reply
 from stream_apple.adapters.http.status import MOST_TOP, NotShownError, Status
 
 _TOP = 25
 _LONGEST_NUMBER = 18  # digits, so that it fits 64 bits
-_KEPT_S = 0.5
-_MOST_KEPT = 64
 SCRIPTS = ("page", "status", "verdicts", "loss", "merging", "pace", "budget", "model", "charts", "dom", "numbers")
 """The page's modules, `page` being the one that it names; each has one subject."""
 _ASSETS = {
@@ -26,7 +23,7 @@ class _ParameterError(Exception):
 
 def page_routes(status: Status) -> dict[str, Route]:
     """Return the page's paths, each with its route."""
-    kept = _ReplyCache(status.now)
+    kept = ReplyCache(status.now)
 
     def tell_status(request: Request) -> Reply:
         try:
@@ -52,23 +49,6 @@ def page_routes(status: Status) -> dict[str, Route]:
         "/status": tell_status,
         "/model": tell_model,
     }
-
-
-class _ReplyCache:
-    """Keeps replies for a moment, for further clients that ask the same; only one thread may use it."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._replies: dict[tuple[str | int, ...], tuple[float, Reply]] = {}
-
-    def reply(self, question: tuple[str | int, ...], render: Callable[[], Reply]) -> Reply:
-        """Return what `render` does, or what it returned for this question less than half a second ago."""
-        known = self._replies.get(question)
-        if known is None or self._now() >= known[0]:
-            if len(self._replies) >= _MOST_KEPT:
-                self._replies.clear()
-            known = self._replies[question] = (self._now() + _KEPT_S, render())
-        return known[1]
 
 
 def _asset(name: str, content_type: str) -> Route:

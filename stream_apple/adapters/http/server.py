@@ -14,7 +14,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from stream_apple.adapters.http.messages import Reply, Request, Route, json_reply
+from stream_apple.adapters.http.messages import Reply, ReplyCache, Request, Route, json_reply
 from stream_apple.adapters.http.reception import Reception
 from stream_apple.adapters.http.render_thread import RenderThread
 from stream_apple.adapters.http.work_share import WorkShare
@@ -27,7 +27,6 @@ RECEPTION = (0.01, 0.1)
 """Share of a core, and seconds of work at once, of the thread with the connections; of the other two below."""
 METRICS_THREAD = (0.01, 0.5)
 PAGES_THREAD = (0.06, 1.0)
-_METRICS_S = 0.5  # the worker writes most of them once a second
 
 
 def routes(health: Health, registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> dict[str, Route]:
@@ -47,13 +46,11 @@ def facts_route(facts: Callable[[], Any]) -> Route:
 
 def metrics_route(registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> Route:
     """Return the route for Prometheus, whose reply is rendered at most twice a second."""
-    rendered: dict[str, tuple[float, bytes]] = {}  # by content type: when it is too old, and the text
+    kept = ReplyCache(now)
 
     def metrics(request: Request) -> Reply:
         encode, content_type = choose_encoder(request.accept)
-        if content_type not in rendered or now() >= rendered[content_type][0]:
-            rendered[content_type] = (now() + _METRICS_S, encode(registry))
-        return Reply(HTTPStatus.OK, content_type, rendered[content_type][1])
+        return kept.reply(content_type, lambda: Reply(HTTPStatus.OK, content_type, encode(registry)))
 
     return metrics
 
@@ -67,8 +64,6 @@ class Server:
     """Answers the requests that come to `listener`, and closes it in the end; use as a context.
 
     used  seconds of work that the calling thread has done so far
-
-    port  the one it listens on
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.name_search import NameFinder, Wanted
+from stream_apple.monitoring.name_search import Wanted
 from stream_apple.monitoring.observer import WorkerObserver
 from stream_apple.stream.partitions.partition import INCOMPLETE
 
@@ -42,7 +42,7 @@ class Status:
     """The state of one worker, for any number of viewers; costly views are computed now and then, and kept.
 
     settings  the configuration, redacted, in JSON types
-    finder    looks for names that the view of a model lacks
+    look      has names looked for that the view of a model lacks; returns whether some may be known now
     now       returns monotonic seconds
     """
 
@@ -52,11 +52,11 @@ class Status:
         metrics: Metrics,
         health: Health,
         settings: Mapping[str, Any],
-        finder: NameFinder,
+        look: Callable[[Wanted], bool],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._observer = observer
-        self._finder = finder
+        self._look = look
         self._metrics = metrics
         self._health = health
         self._settings = settings
@@ -82,7 +82,7 @@ class Status:
     def model(self, partition: int, top: int) -> dict[str, Any]:
         """Return the reply to /model: the view of a partition's model; NotShownError if there is none at present."""
         known = self._known_view(partition)
-        if known.nameless and self._finder.look(Wanted(partition, known.view.at, known.nameless)):
+        if known.nameless and self._look(Wanted(partition, known.view.at, known.nameless)):
             with self._lock:
                 if self._views.get(partition) is known:
                     del self._views[partition]

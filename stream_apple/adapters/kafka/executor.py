@@ -51,17 +51,17 @@ class AbandonableExecutor:
         self._calls.put((future, call))
         return future
 
-    def run(self, call: Callable[[], _T], is_late: Callable[[], bool]) -> _T:
-        """Return or raise what `call` does; AbandonedError once `is_late()`, or if an earlier call still blocks."""
-        return self.wait(self.submit(call), is_late)
+    def run(self, call: Callable[[], _T], is_expired: Callable[[], bool]) -> _T:
+        """Return or raise what `call` does; AbandonedError once `is_expired()`, or if an earlier call still blocks."""
+        return self.wait(self.submit(call), is_expired)
 
-    def wait(self, future: "Future[_T]", is_late: Callable[[], bool]) -> _T:
-        """Return or raise what a submitted call does; AbandonedError if it still blocks once `is_late()`."""
+    def wait(self, future: "Future[_T]", is_expired: Callable[[], bool]) -> _T:
+        """Return or raise what a submitted call does; AbandonedError if it still blocks once `is_expired()`."""
         while True:
             try:
                 return future.result(_POLL_S)
             except TimeoutError:
-                if is_late() and not future.done():
+                if is_expired() and not future.done():
                     raise AbandonedError from None
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from stream_apple.adapters.kafka.errors import (
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, DEADLINE_S, RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
-from stream_apple.stream.log.ports import Committed, LogRange, Record
+from stream_apple.stream.log.ports import Committed, LogRange, Place, Record
 
 UNKNOWN_S = 10.0
 """Seconds after which a broker is believed that does not know a partition: one that just came back may know none."""
@@ -148,7 +148,7 @@ class CommittedReader:
 
     def __init__(self, properties: Properties, group: str, retry: RetryPolicy | None = None) -> None:
         self._retry = retry or RetryPolicy()
-        self._starts: dict[tuple[str, int], int] = {}
+        self._starts: dict[Place, int] = {}
         self._properties = reader_properties(properties, group)
         self._consumer = open_consumer(self._properties)
 
@@ -156,7 +156,7 @@ class CommittedReader:
         """Return the offsets in the log, up to the first that is not decided yet."""
         return log_range(self._consumer, self._retry, topic, partition)
 
-    def begin(self, starts: Mapping[tuple[str, int], int]) -> None:
+    def begin(self, starts: Mapping[Place, int]) -> None:
         """Read exactly these topics and partitions, from these offsets on."""
         # A new client is made, as one reports positions of its first assignment for a while after the second.
         self._consumer.close()
@@ -164,17 +164,17 @@ class CommittedReader:
         with translated("choosing what to read"):
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
 
-    def pause(self, place: tuple[str, int]) -> None:
+    def pause(self, place: Place) -> None:
         """Deliver nothing more of a partition before `resume`, except records that have already been fetched."""
         with translated("pausing"):
             self._consumer.pause([TopicPartition(*place)])
 
-    def resume(self, place: tuple[str, int]) -> None:
+    def resume(self, place: Place) -> None:
         """Deliver a paused partition again, from where it was paused."""
         with translated("going on"):
             self._consumer.resume([TopicPartition(*place)])
 
-    def passed(self, ends: Mapping[tuple[str, int], int]) -> bool:
+    def passed(self, ends: Mapping[Place, int]) -> bool:
         """Whether all committed records below these offsets have been delivered."""
         with translated("the reader's positions"):
             found = self._consumer.position([TopicPartition(*place) for place in ends])
@@ -191,7 +191,7 @@ class CommittedReader:
         return [(message.topic() or "", cast("Record", message)) for message in records_among(messages)]
 
     def read_to(
-        self, ends: Mapping[tuple[str, int], int] | None, stopping: Callable[[], bool] = lambda: False
+        self, ends: Mapping[Place, int] | None, stopping: Callable[[], bool] = lambda: False
     ) -> Iterator[list[tuple[str, Record]]]:
         """Yield what `fetch` returns, until all records below `ends` have come or `stopping()`; None: for ever.
 
@@ -208,7 +208,7 @@ class CommittedReader:
                     f"nothing for {PATIENCE_S:g} s: is the broker gone?"
                 )
 
-    def tails(self, places: Collection[tuple[str, int]]) -> Iterator[Iterator[tuple[str, Record]]]:
+    def tails(self, places: Collection[Place]) -> Iterator[Iterator[tuple[str, Record]]]:
         """Yield the records at the ends of these partitions, with their topics; then those of longer ends, up to all.
 
         The caller stops when it has seen enough, or takes partitions out of `places` of which it needs no more.
@@ -223,7 +223,7 @@ class CommittedReader:
             if all(log.high - log.low <= length for log in logs.values()):
                 return
 
-    def _each(self, ends: Mapping[tuple[str, int], int]) -> Iterator[tuple[str, Record]]:
+    def _each(self, ends: Mapping[Place, int]) -> Iterator[tuple[str, Record]]:
         # If retention has deleted what was to be read, the next, longer look begins anew.
         with suppress(GapError):
             for found in self.read_to(ends):

@@ -83,12 +83,12 @@ class RetryPolicy:
         """
         self._waiting_since, self._doing = self._now(), doing
         try:
-            yield partial(self._is_late, self._now() + (self.deadline_s if limit_s is None else limit_s))
+            yield partial(self._is_expired, self._now() + (self.deadline_s if limit_s is None else limit_s))
             self._slow_told = False
         finally:
             self._waiting_since = None
 
-    def _is_late(self, deadline: float) -> bool:
+    def _is_expired(self, deadline: float) -> bool:
         """Return whether the deadline, or the shortened one, has passed; tell of a call that has waited for SLOW_S."""
         if self.waiting_s >= SLOW_S and not self._slow_told:
             self._slow_told = True
@@ -111,12 +111,12 @@ class RetryPolicy:
         Each item is a function that returns whether the deadline has passed, for attempts that can be cut short.
         """
         deadline = self._now() + self.deadline_s
-        is_late, interval = partial(self._is_late, deadline), FIRST_INTERVAL_S
+        is_expired, interval = partial(self._is_expired, deadline), FIRST_INTERVAL_S
         while True:
             begun = self._now()
-            yield is_late
+            yield is_expired
             self._pause(min(begun + interval * random.uniform(0.5, 1.0), deadline))  # noqa: S311  no secret
-            if is_late():
+            if is_expired():
                 return
             interval = min(2 * interval, MAX_INTERVAL_S)
 
@@ -141,12 +141,12 @@ class RetryPolicy:
         """
         cause: Exception | None = None
         with self.waiting(what):
-            for is_late in self.attempts():
+            for is_expired in self.attempts():
                 if cause is not None and on_failure is not None:
                     on_failure()
                 try:
                     with as_kafka_exception():
-                        return call() if executor is None else executor.run(call, is_late)
+                        return call() if executor is None else executor.run(call, is_expired)
                 except KafkaException as failure:
                     error = failure.args[0]
                     if not is_transient(error):

@@ -21,6 +21,9 @@ from stream_apple.errors import BrokerError, ConfigurationError
 
 Rule = Literal["exactly", "at least", "at most", "no less than"]
 """`no less than` means at least, where -1 means without end."""
+TopicVerdict = Literal[
+    "as needed", "different", "missing", "created", "would be created", "altered", "would be altered"
+]
 
 KAFKA_MESSAGE_BYTES = 1_048_588  # Kafka's default for max.message.bytes
 COMPACTION_LAG_MS = 3_600_000
@@ -101,7 +104,7 @@ class TopicReport(NamedTuple):
 
     topic: str
     partitions: int
-    verdict: Literal["as needed", "different", "missing", "created", "would be created", "altered", "would be altered"]
+    verdict: TopicVerdict
     differences: list[Difference]
 
 
@@ -370,35 +373,39 @@ def ensure(
     found = existing(cluster, needs.names)
     created = needs.creation(RETENTION_MS if retention_ms is None else retention_ms)
     asked = {} if retention_ms is None else needs.kept_for(retention_ms)
-    examples = needs.topics.examples
-    settings: dict[str, Mapping[str, str]] = {**created, **{name: topic.settings for name, topic in found.items()}}
-    needed = needs.requirements({name: {**each, **asked.get(name, {})} for name, each in settings.items()})
+    needed = _needed(needs, {**created, **{name: topic.settings for name, topic in found.items()}}, asked)
     compared = needs.needed_partitions if partitions is None else needs.partitions_of
     if partitions is None:
-        partitions = next((found[name].partitions for name in (examples, needs.input) if name in found), 1)
-    reports = []
-    missing: dict[str, NewTopic] = {}
-    for name in needs.names:
-        if name in found:
-            wanted = _with_asked(needed[name], asked.get(name, {}))
-            differences = compare(name, found[name], wanted, compared(name, partitions), replication_factor)
-            reports.append(TopicReport(name, found[name].partitions, "as needed", differences))
-        else:
-            count, config = needs.partitions_of(name, partitions), written(needed[name]) | created[name]
-            missing[name] = NewTopic(name, count, replication_factor, config=config)
-            reports.append(TopicReport(name, count, "missing", []))
-    if any(report.differences for report in reports):
-        return [report._replace(verdict="different") if report.differences else report for report in reports]
-    if missing:
-        _create(cluster, list(missing.values()), dry_run=dry_run)
-    made: Literal["would be created", "created"] = "would be created" if dry_run else "created"
-    return [report._replace(verdict=made) if report.topic in missing else report for report in reports]
+        inputs = (needs.topics.examples, needs.input)
+        partitions = next((found[name].partitions for name in inputs if name in found), 1)
+    reports = {}
+    for name, topic in found.items():
+        differences = compare(name, topic, needed[name], compared(name, partitions), replication_factor)
+        reports[name] = TopicReport(name, topic.partitions, "different" if differences else "as needed", differences)
+    missing = {name: needs.partitions_of(name, partitions) for name in needs.names if name not in found}
+    outcome: TopicVerdict = "missing"
+    if missing and not any(report.differences for report in reports.values()):
+        new = []
+        for name, count in missing.items():
+            new.append(NewTopic(name, count, replication_factor, config=written(needed[name]) | created[name]))
+        _create(cluster, new, dry_run=dry_run)
+        outcome = "would be created" if dry_run else "created"
+    reports |= {name: TopicReport(name, count, outcome, []) for name, count in missing.items()}
+    return [reports[name] for name in needs.names]
 
 
-def _with_asked(needed: list[Requirement], asked: Mapping[str, str]) -> list[Requirement]:
-    """Return the requirements, with exactly these values for the settings that are asked for."""
-    exact = [Requirement(setting, "exactly", value) for setting, value in asked.items()]
-    return exact + [requirement for requirement in needed if requirement.setting not in asked]
+def _needed(
+    needs: NeededTopics, settings: Mapping[str, Mapping[str, str]], asked: Mapping[str, Mapping[str, str]]
+) -> dict[str, list[Requirement]]:
+    """Return topic name -> its requirements, and exactly those values that are asked for.
+
+    settings  topic name -> the settings that it has, or gets
+    """
+    needed = needs.requirements({name: {**each, **asked.get(name, {})} for name, each in settings.items()})
+    for name, values in asked.items():
+        exact = [Requirement(setting, "exactly", value) for setting, value in values.items()]
+        needed[name] = exact + [requirement for requirement in needed[name] if requirement.setting not in values]
+    return needed
 
 
 def _create(cluster: Cluster, topics: list[NewTopic], *, dry_run: bool) -> None:
@@ -430,8 +437,8 @@ def alter(cluster: Cluster, examples: str, reports: list[TopicReport], *, dry_ru
                 cluster.add_partitions(report.topic, int(each.value()), dry_run=dry_run)
     if not dry_run:
         _wait_until_altered(cluster, wrong)
-    made: Literal["would be altered", "altered"] = "would be altered" if dry_run else "altered"
-    return [report._replace(verdict=made) if report.differences else report for report in reports]
+    outcome: TopicVerdict = "would be altered" if dry_run else "altered"
+    return [report._replace(verdict=outcome) if report.differences else report for report in reports]
 
 
 def _wait_until_altered(cluster: Cluster, reports: list[TopicReport]) -> None:

@@ -107,11 +107,11 @@ class TransactionalProducer:
         if fencing is not None:
             # Errors are ignored here: the call is made again, and its errors are translated then.
             with (
-                self._retry.waiting("init_transactions", math.inf) as is_late,
+                self._retry.waiting("init_transactions", math.inf) as is_expired,
                 suppress(KafkaException, AbandonedError),
                 as_kafka_exception(),
             ):
-                self._executor.wait(fencing, is_late)
+                self._executor.wait(fencing, is_expired)
                 return True
         return False
 
@@ -179,8 +179,8 @@ class TransactionalProducer:
             return
         what = "confirming the transactional id"
         try:
-            with self._retry.waiting(what) as is_late, translated(what):
-                self._executor.wait(self._confirming, is_late)
+            with self._retry.waiting(what) as is_expired, translated(what):
+                self._executor.wait(self._confirming, is_expired)
         except AbandonedError:
             raise self._retry.given_up(what, "the call is still blocked") from None
         self._confirming = None
@@ -263,8 +263,8 @@ class TransactionalProducer:
 
     def _send_when_there_is_room(self, message: tuple[Any, ...]) -> None:
         what = f"sending to {message[0]}-{message[3]}"
-        with self._retry.waiting(what) as is_late:
-            while not is_late():
+        with self._retry.waiting(what) as is_expired:
+            while not is_expired():
                 with as_kafka_exception():
                     self._producer.poll(_ROOM_POLL_S)
                 with suppress(BufferError):
@@ -293,9 +293,9 @@ class TransactionalProducer:
 
     def flush(self) -> None:
         """Wait until the broker has all messages; raise the error of a message with `on_written` that failed."""
-        with self._retry.waiting("flush") as is_late, translated("flush"):
+        with self._retry.waiting("flush") as is_expired, translated("flush"):
             while left := self._producer.flush(_FLUSH_SLICE_S):
-                if is_late():
+                if is_expired():
                     raise self._retry.given_up("flush", f"{left} messages are not taken")
         self._report_deliveries()
 

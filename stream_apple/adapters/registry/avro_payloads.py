@@ -62,7 +62,6 @@ def avro_parser(schema: str, references: Sequence[str]) -> Parse:
 
 
 def _with_short_decimals(schema: Any) -> Any:  # noqa: ANN401  JSON
-    """Return the schema with decimals of this module's own."""
     if isinstance(schema, list):
         return [_with_short_decimals(each) for each in schema]
     if not isinstance(schema, dict):

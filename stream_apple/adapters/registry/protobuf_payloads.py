@@ -117,7 +117,6 @@ def _message_type(messages: list[Descriptor], indexes: list[int]) -> Descriptor:
 
 
 def _fields(message: Message) -> dict[str, object]:
-    """Return the fields of a message by name."""
     # Its class is asked: a field may be called like an attribute of the message, and hides that.
     kind = type(message)
     return {

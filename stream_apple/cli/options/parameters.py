@@ -101,7 +101,6 @@ def refuse_writing_over(written: Mapping[str, Path | None], read: Iterable[Path 
     """Raise click.UsageError for a path that would be written over after it was read, or after it was written.
 
     written  option -> what the command will write; None: the option is not given
-    read     what the command reads
     """
     taken = [path for path in read if path is not None]
     for option, path in written.items():

@@ -46,7 +46,6 @@ class OuterMap(NamedTuple):
     value   the message, as msgpack
     id      `key_of_id` of the message's id
     body    the first byte after the header of the map
-    pairs   the number of pairs of the map
     label   where the label is, if there is one
     weight  where the weight is, if there is one
     source  the message as JSON, if it came so; else None

@@ -33,7 +33,6 @@ class PredictionFormat(NamedTuple):
 
     probabilities  which ones are written: "none"; "one", that of label 1 or of the predicted class; or those of "all"
                    classes
-    name           the format
     schema         returns the number of the Avro schema in the registry; BrokerError if that does not answer
     """
 

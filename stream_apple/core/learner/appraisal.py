@@ -42,7 +42,6 @@ _SURELY = 1 - 1e-9  # of the budget, so that no rounding makes a difference
 class Appraisal(NamedTuple):
     """Means over the latest examples.
 
-    examples  how many examples there are
     products  how many products an example looks up, its base features included
     nonzeros  how many base features an example has
     cost      float64[parents]  how many of the products are those of the parent

@@ -98,7 +98,6 @@ def evaluate_together(
 
 
 def _put(whole: Scores, rows: NDArray[np.int64], part: Scores) -> None:
-    """Write the scores of a shard to these rows of the whole."""
     for column, values in zip(whole[:-1], part[:-1], strict=True):  # nothing is early here
         column[rows] = values
 

@@ -103,7 +103,6 @@ class Replicas:
             yield replica.model, Moment.of(replica.model)
 
     def _follow(self, numbers: Iterable[int]) -> None:
-        """Follow these partitions, too."""
         added = [Replica(number, self._sources, self._source, self._recorder, self._now) for number in numbers]
         for replica in added:
             self._recorder.following(replica)

@@ -67,10 +67,9 @@ class JoinRecorder(MemberRecorder, Protocol):
 class JoinLoop(MemberLoop):
     """A member of the joiners' consumer group.
 
-    dead_letters  the topic
-    now           monotonic seconds
-    time_of_day   seconds since 1970
-    schemas       of a registry, for records that are framed
+    now          monotonic seconds
+    time_of_day  seconds since 1970
+    schemas      of a registry, for records that are framed
     """
 
     def __init__(

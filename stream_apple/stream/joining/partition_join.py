@@ -234,12 +234,12 @@ class PartitionJoin:
 
     def _send_early(self, waiting: Waiting, outcome: WindowEntry, made: Joined) -> bool:
         """Send an impression if the outcome is in its window; return whether it was sent."""
-        (impression, time_ms), rule, known_from = waiting, self._rule, self._complete_from
+        (impression, time_ms), rule = waiting, self._rule
         from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
-        if not from_ms <= outcome.time_ms <= to_ms or self.window.clock.now < 0 or impression.offset < self._doubted:
+        if not from_ms <= outcome.time_ms <= to_ms or self.window.clock.now < 0:
             return False
-        if known_from and (from_ms < known_from or known_from == NOT_KNOWN):
-            return False  # earlier outcomes of its window may be gone
+        if self._may_lack_outcomes(impression, from_ms):
+            return False
         if impression.time_ms > time_ms + MOST_AHEAD_MS:
             return False  # it is refused when its turn comes
         assert self._early is not None
@@ -307,14 +307,16 @@ class PartitionJoin:
             for waiting in early.of(entry.id):
                 self._send_early(waiting, self.window.latest, made)
 
+    def _may_lack_outcomes(self, impression: Impression, from_ms: int) -> bool:
+        """Whether outcomes of the impression, whose window begins at this time, may be gone from their log."""
+        known_from = self._complete_from
+        unseen = known_from == NOT_KNOWN or from_ms < known_from
+        return impression.offset < self._doubted or (known_from != 0 and unseen)
+
     def _join(self, impression: Impression, time_ms: int, made: Joined) -> None:
-        rule, known_from, outer = self._rule, self._complete_from, impression.outer
+        rule, outer = self._rule, impression.outer
         from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
-        if (
-            impression.offset < self._doubted
-            or self.window.clock.now > to_ms + 2 * rule.tolerance_ms
-            or (known_from and (from_ms < known_from or known_from == NOT_KNOWN))
-        ):
+        if self._may_lack_outcomes(impression, from_ms) or self.window.clock.now > to_ms + 2 * rule.tolerance_ms:
             self._refuse_impression(impression.record, Reason.LATE, made)
             return
         if impression.time_ms > time_ms + MOST_AHEAD_MS:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 Header = tuple[str, str | bytes | None]
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
 
 
 class AbortableError(Exception):

@@ -9,7 +9,7 @@ import structlog
 
 from stream_apple.stream.loop.watchers import LoopHealth
 
-ASSIGNMENT_LATE_S = 10.0
+ASSIGNMENT_SLOW_S = 10.0
 """A join that takes longer waits for somebody, as a rule for the session of a member that has just stopped."""
 
 _log = structlog.get_logger()
@@ -44,14 +44,14 @@ class MemberLoop(ABC):
             self.close()
 
     def _say_if_unassigned(self, *, assigned: bool) -> None:
-        """Log, once each time, that the group has assigned no partitions for ASSIGNMENT_LATE_S; `assigned`: it has."""
+        """Log, once each time, that the group has assigned no partitions for ASSIGNMENT_SLOW_S; `assigned`: it has."""
         if assigned:
             self._say_unassigned_at = None
         elif self._say_unassigned_at is None:
-            self._say_unassigned_at = self._now() + ASSIGNMENT_LATE_S
-        elif (late_s := self._now() - self._say_unassigned_at) >= 0:
+            self._say_unassigned_at = self._now() + ASSIGNMENT_SLOW_S
+        elif (over_s := self._now() - self._say_unassigned_at) >= 0:
             self._say_unassigned_at = math.inf
-            _log.info("assignment_awaited", seconds=round(ASSIGNMENT_LATE_S + late_s, 3))
+            _log.info("assignment_awaited", seconds=round(ASSIGNMENT_SLOW_S + over_s, 3))
 
     @abstractmethod
     def start(self) -> None:

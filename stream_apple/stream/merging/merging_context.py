@@ -40,7 +40,6 @@ class BoundaryRecorder(Protocol):
 class MergingContext(NamedTuple):
     """Holds what merging needs of a worker.
 
-    options    of its models
     new_model  makes a model that has learned nothing
     recorder   is told what happens
     threads    how many merge at once

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import Decoder, users_of
@@ -63,24 +62,20 @@ class InstanceReader:
         """
         decoded = self._decoder.decode(values)
         if len(decoded.rows) < len(values):
-            raise BadInstancesError(
-                [
-                    InstanceFault(index, Reason(reason).code, self._message(index, reason, decoded.places, values))
-                    if index not in decoded.faults
-                    else InstanceFault(index, Reason(reason).code, decoded.faults[index])
-                    for index, reason in enumerate(decoded.reasons.tolist())
-                    if reason != Reason.OK
-                ]
-            )
+            faults = []
+            for index, reason in enumerate(map(Reason, decoded.reasons.tolist())):
+                if reason != Reason.OK:
+                    message = decoded.faults.get(index)
+                    if message is None:
+                        message = explain(reason, int(decoded.places[index]), values[index], self._limits)
+                    faults.append(InstanceFault(index, reason.code, message))
+            raise BadInstancesError(faults)
         batch = decoded.batch
         return batch._replace(users=users_of(keys)) if "users" in self._decoder.columns else batch
 
     def message(self, value: bytes) -> bytes | None:
         """Return the instance as a message in the product's own format, see `Decoder.message`."""
         return self._decoder.message(value)
-
-    def _message(self, index: int, reason: int, places: NDArray[np.int64], values: Sequence[bytes]) -> str:
-        return explain(Reason(reason), int(places[index]), values[index], self._limits)
 
 
 class InstanceScore(NamedTuple):

@@ -22,7 +22,6 @@ class ModelImage(NamedTuple):
     """Holds the whole state of a partition's model.
 
     at        the first offset that it has not learned
-    table     the learner's
     learned   the rest of the learner's state, by name
     sums      all state by name, besides `table` and `ended`; it includes `learned`
     observed  measurements on which nothing depends: the digest does not cover them

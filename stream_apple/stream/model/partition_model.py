@@ -385,7 +385,6 @@ class PartitionModel:
         )
 
     def _encode(self, triaged: Triaged, start: int, stop: int, scores: Scores, epoch: int) -> list[bytes]:
-        """Return the messages for these rows."""
         told, probabilities = self._predictions.probabilities, None
         if told != "none":
             probabilities = scores.probabilities
@@ -416,7 +415,6 @@ class PartitionModel:
         return EpochEnd(epoch, offset, growth, self.ended.digest, self.learner.progress.report("last_epoch"))
 
     def _learn(self, triaged: Triaged, start: int, stop: int, scores: Scores, look: Look | None) -> None:
-        """Score and learn the rows of a run."""
         batch = triaged.decoded.batch
         for first, end, early in self.early.portions(triaged.decoded, start, stop, scores):
             if look is not None:

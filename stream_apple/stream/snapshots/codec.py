@@ -137,9 +137,8 @@ class SnapshotEncoder:
     model  the model that `image` was taken of
     image  of the model's state; nothing may change it before the last message is made
 
-    at, passed     of the image
-    message_count  how many messages there are
-    digest         of the state; "" before the last message is made
+    at, passed  of the image
+    digest      of the state; "" before the last message is made
     """
 
     def __init__(self, model: PartitionModel, image: ModelImage) -> None:

@@ -104,8 +104,8 @@ def _last_answer(
                 length = 0
             end = max(end, scan.log_end)
     if end > high:
-        late = yield from _last_undecided(broker, topic, number, range(high, end), answered, committed, now)
-        last = max(last, late)
+        undecided = yield from _last_undecided(broker, topic, number, range(high, end), answered, committed, now)
+        last = max(last, undecided)
     return last
 
 

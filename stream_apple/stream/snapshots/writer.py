@@ -214,8 +214,7 @@ def _table_bytes(partition: Partition) -> int:
 class _Transfer:
     """Sends one snapshot to the broker.
 
-    source     the snapshot
-    awaited    whether a merge waits for it
+    awaited  whether a merge waits for it
 
     bytes      sent so far
     in_flight  bytes that are sent, and not acknowledged by the broker yet

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 
 from stream_apple.stream.log.log_scan import LogScan
-from stream_apple.stream.log.ports import Committed
+from stream_apple.stream.log.ports import Committed, Place
 from stream_apple.stream.model.dead_letters import origin_of_dead_letter
 from stream_apple.stream.positions.lineage import Identify, Topics, origin_of_prediction
 from stream_apple.stream.snapshots.store import FEW_LARGE, Logs
@@ -23,7 +23,7 @@ class OutputLogs:
         self._logs = logs
         self._topics = topics
         self._fetch_records = fetch_records
-        self._looked_at: set[tuple[str, int]] = set()
+        self._looked_at: set[Place] = set()
 
     def open_up(self, opened: ExitStack, subject: Subject, faults: Faults) -> list[AnswerLog]:
         """Return the logs of predictions and dead letters, then partitions of dead letters that may have no answer."""

@@ -72,7 +72,6 @@ class Boundaries(NamedTuple):
 class MadeAgain(NamedTuple):
     """Counts the merged models of the log that were made again, of all partitions.
 
-    merges   how many there are
     matched  how many were made again with the same digest
     unknown  how many have a contribution that could not be learned again; the others are faults
     """

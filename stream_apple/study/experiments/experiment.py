@@ -47,7 +47,6 @@ class StudyFinding(NamedTuple):
     """One result of an experiment.
 
     name      of its files, a word of lower-case letters, digits and hyphens; different for each of an experiment
-    title     a headline
     columns   names; the first column is text, the others are mostly numbers
     rows      cells, as many as columns
     expected  what the source says of it, with its figures, to be read beside the table; "" if it says nothing

@@ -37,7 +37,6 @@ class StreamLearner(NamedTuple):
 class PassMeasures(NamedTuple):
     """What a pass showed.
 
-    examples   how many there were
     error      share of them on the wrong side of the middle before they were learned
     seconds    of predicting and learning
     megabytes  of memory that it took; None where it is not measured

@@ -148,7 +148,6 @@ class _Picky:
         self.parents += parents
 
     def _counted(self, portions: Iterable[CandidateEntries]) -> Iterator[CandidateEntries]:
-        """Yield the portions, and count their products."""
         for portion in portions:
             self.tested += len(portion.rows)
             yield portion

@@ -13,7 +13,7 @@ from support.local_http import Answer, fetch
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.http.server import Server, routes
 from stream_apple.monitoring.definitions import METRICS, PREFIX
-from stream_apple.monitoring.health import LATE_AFTER_S, STUCK_AFTER_S, Health
+from stream_apple.monitoring.health import SLOW_AFTER_S, STUCK_AFTER_S, Health
 from stream_apple.monitoring.metrics import Metrics
 
 
@@ -104,11 +104,11 @@ class TestProbes:
         assert (status, facts["status"], facts["waiting_for"]) == (503, "waiting", ["an answer of a broker"])
         assert site.facts("/livez")[0] == 200
 
-    def test_a_loop_that_is_late_is_not_ready(self, site: Site) -> None:
+    def test_a_loop_that_is_slow_is_not_ready(self, site: Site) -> None:
         """Long before it counts as stuck: what it said last may be past."""
         site.health.compiled()
         site.health.iterated([])
-        site.clock.now += LATE_AFTER_S
+        site.clock.now += SLOW_AFTER_S
         assert site.facts("/readyz")[0] == 200
         site.clock.now += 1
         status, facts = site.facts("/readyz")

@@ -2,12 +2,13 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from support.clock import Clock
-from support.null_watchers import NoNameFinder
+from support.null_watchers import find_no_names
 from support.planted_pair import PAIR, SETTINGS, finder, planted
 from support.records import DECODER, good
 
@@ -17,7 +18,7 @@ from stream_apple.core.codec.reasons import Reason
 from stream_apple.monitoring.definitions import BY_PARTITION, MEANS, METRICS, PREFIX, QUALITIES
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
-from stream_apple.monitoring.name_search import NameFinder, Wanted
+from stream_apple.monitoring.name_search import Wanted
 from stream_apple.monitoring.observer import WorkerObserver
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
@@ -48,7 +49,7 @@ class Worker:
         watch = WorkerObserver(NAMES)
         watch.follow(lambda: self.owned)
         self._status = Status(
-            watch, self.metrics, Health(), {"worker": {"id": "w"}}, NoNameFinder(), Clock(0.0, tick=100.0)
+            watch, self.metrics, Health(), {"worker": {"id": "w"}}, find_no_names, Clock(0.0, tick=100.0)
         )
 
     def take(self, model: PartitionModel, state: State) -> Partition:
@@ -237,25 +238,24 @@ class TestNames:
     """A model whose features nobody has seen by name, as after a restart."""
 
     @staticmethod
-    def status(finder: NameFinder) -> tuple[Status, WorkerObserver]:
+    def status(look: Callable[[Wanted], bool]) -> tuple[Status, WorkerObserver]:
         """Of a worker with one whole model."""
         partition = Partition(MODEL, RecoveryPlan(MODEL.lineage, 0))
         partition.enter(State.LIVE)
         watch = WorkerObserver(Names())
         watch.follow(lambda: {0: partition})
-        return Status(watch, Metrics(), Health(), {}, finder, Clock(0.0)), watch
+        return Status(watch, Metrics(), Health(), {}, look, Clock(0.0)), watch
 
     def test_the_first_answer_has_names(self) -> None:
         """They are looked for before it is given; then there is nothing more to look for."""
         asked: list[Wanted] = []
 
-        class Finder:
-            def look(self, wanted: Wanted) -> bool:
-                asked.append(wanted)
-                watch.names.add(NAMES.known().items())
-                return True
+        def look(wanted: Wanted) -> bool:
+            asked.append(wanted)
+            watch.names.add(NAMES.known().items())
+            return True
 
-        status, watch = self.status(Finder())
+        status, watch = self.status(look)
         for _ in range(2):
             found = status.model(0, 20)
             assert found["named"] == 1.0
@@ -266,7 +266,7 @@ class TestNames:
 
     def test_what_is_not_found_is_told_by_its_key(self) -> None:
         """The view is the one that there was: it is made again only when a search has ended."""
-        status, watch = self.status(NoNameFinder())
+        status, watch = self.status(find_no_names)
         found = status.model(0, 20)
         assert found["named"] == 0.0
         watch.names.add(NAMES.known().items())

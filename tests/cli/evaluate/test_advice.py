@@ -4,16 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from support.evaluate_command import evaluate
 
-from stream_apple.cli.evaluate import command
 from stream_apple.config.duration import DAY, HOUR, MINUTE, longer_epoch
 from stream_apple.files import TimeLike, read_examples
-
-
-def evaluate(*arguments: object) -> Result:
-    """Run the command in this process."""
-    return CliRunner().invoke(command, list(map(str, arguments)))
 
 
 def times(path: Path, rows: int, minutes: int, column: str = "at") -> Path:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli.test_evaluate import KEYS, evaluate, side_by_side
+from cli.test_evaluate import KEYS, side_by_side
+from support.evaluate_command import evaluate
 
 
 def test_classes_have_loss_and_error_beside_linears(tmp_path: Path) -> None:

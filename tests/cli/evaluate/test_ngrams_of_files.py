@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli.test_evaluate import evaluate
+from support.evaluate_command import evaluate
 from support.records import FakeRecord
 
 from stream_apple.app.model_factories import model_factory, settings_of

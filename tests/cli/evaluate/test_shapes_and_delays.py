@@ -5,9 +5,8 @@ import random
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
-
-from stream_apple.cli.evaluate import command
+from click.testing import Result
+from support.evaluate_command import evaluate
 
 FLAT = [
     "--input",
@@ -22,11 +21,6 @@ FLAT = [
     "10",
 ]
 BY_TIME = ["--epoch-length", "1h", "--test-fraction", "0", "--json"]
-
-
-def evaluate(*arguments: object) -> Result:
-    """Run the command in this process."""
-    return CliRunner().invoke(command, list(map(str, arguments)))
 
 
 @pytest.fixture

@@ -5,14 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
-
-from stream_apple.cli.evaluate import command
-
-
-def evaluate(*arguments: object) -> Result:
-    """Run the command in this process."""
-    return CliRunner().invoke(command, list(map(str, arguments)))
+from support.evaluate_command import evaluate
 
 
 def facts(*arguments: object) -> dict[str, Any]:

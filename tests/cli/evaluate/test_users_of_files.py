@@ -6,21 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from support.evaluate_command import evaluate
 from support.records import FakeRecord
 
 from stream_apple.app.model_factories import model_factory, settings_of
-from stream_apple.cli.evaluate import command
 from stream_apple.config import load
 from stream_apple.core.codec.example import encode_example, key_of
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.files import read_examples
 from stream_apple.stream.positions.lineage import Lineage
-
-
-def evaluate(*arguments: object) -> Result:
-    """Run the command in this process."""
-    return CliRunner().invoke(command, list(map(str, arguments)))
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """What people see of the loop, and what a run that broke its promises is told."""
 
-import io
 import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from support.rendering import rendered
 
 from stream_apple.demo.loop.judging import NO_JUDGEMENT, Judgement
 from stream_apple.demo.loop.looks import loop_line, loop_picture, loop_summary
@@ -29,14 +28,6 @@ VIEW = LoopView(
     address="http://127.0.0.1:65535",
 )
 GOOD = LoopReport(LoopResult(900, 800, 300, 300, 900, 1.0, 5.0, 0, 0.5, 0.65), 900, 0)
-
-
-def rendered(what: RenderableType, width: int) -> list[str]:
-    """Lines of text as they appear on a terminal of this width."""
-    console = Console(file=io.StringIO(), width=width, height=24, force_terminal=True, color_system=None)
-    with console.capture() as capture:
-        console.print(what)
-    return capture.get().splitlines()
 
 
 @pytest.mark.parametrize("width", [80, 100])

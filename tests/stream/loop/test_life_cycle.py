@@ -7,7 +7,7 @@ from structlog.typing import EventDict
 from support.clock import Clock
 
 from stream_apple.errors import BrokerError
-from stream_apple.stream.loop.life_cycle import ASSIGNMENT_LATE_S, MemberLoop
+from stream_apple.stream.loop.life_cycle import ASSIGNMENT_SLOW_S, MemberLoop
 
 
 class FakeLoop(MemberLoop):
@@ -78,9 +78,9 @@ def test_an_error_is_logged_and_nothing_more_is_committed(log_events: list[Event
 def test_who_waits_for_partitions_says_so(log_events: list[EventDict]) -> None:
     """Once each time that the group assigns none for ten seconds, and not where it assigns them sooner."""
     loop = FakeLoop()
-    for assigned, seconds in ((False, ASSIGNMENT_LATE_S - 1), (True, 100.0), (False, 25.0), (True, 1.0), (False, 11.5)):
+    for assigned, seconds in ((False, ASSIGNMENT_SLOW_S - 1), (True, 100.0), (False, 25.0), (True, 1.0), (False, 11.5)):
         for _ in range(int(seconds * 2)):
             loop._say_if_unassigned(assigned=assigned)
             loop.clock.now += 0.5
-    waited = {"event": "assignment_awaited", "log_level": "info", "seconds": ASSIGNMENT_LATE_S}
+    waited = {"event": "assignment_awaited", "log_level": "info", "seconds": ASSIGNMENT_SLOW_S}
     assert log_events == [waited, waited]

@@ -10,6 +10,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from stream.snapshots.forgery import resealed
 from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, good
 from support.snapshots import DATA, LINEAGE, PAST, PLAIN, PROVENANCE, RECORDS, empty, golden, grown, pointer
 
@@ -34,11 +35,6 @@ def restore(model: PartitionModel, messages: list[bytes], where: SnapshotPointer
         decoder.add(message)
     assert decoder.left == 0
     return model
-
-
-def resealed(message: bytes, **changes: Any) -> bytes:
-    """The message with some fields of its envelope changed."""
-    return bytes(msgpack.packb({**msgpack.unpackb(message), **changes}))
 
 
 def rewritten(message: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:

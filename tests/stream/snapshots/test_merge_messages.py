@@ -10,6 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from stream.merging.merged_models import EXCLUDED, GROUP, HISTORY, OPTIONS, ROSTER, learned, manifest, merged
+from stream.snapshots.forgery import resealed
 
 from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
 from stream_apple.core.learner.merging.merge import adopt
@@ -47,11 +48,6 @@ def decoded(values: list[bytes]) -> MergeDecoder:
         decoder.add(value)
     assert decoder.left == 0
     return decoder
-
-
-def resealed(message: bytes, **changes: Any) -> bytes:
-    """The message with some fields of its envelope changed."""
-    return bytes(msgpack.packb({**msgpack.unpackb(message), **changes}))
 
 
 def rewritten(message: bytes, **changes: Any) -> bytes:

@@ -66,7 +66,6 @@ def check_join(cluster: Cluster, config: Config) -> Iterator[Finding]:
 def _partition(
     config: Config, rule: JoinRule, number: int, committed: Committed | None, logs: JoinLogs
 ) -> Iterator[Finding]:
-    """Yield faults and notes about one partition."""
     subject = f"group {config.join.group}"
     try:
         found = starting_point(rule, number, committed, logs, config.worker.accepted_gaps)

@@ -51,7 +51,6 @@ class Election(NamedTuple):
 class Nominees(NamedTuple):
     """Monomials that became parents since the last merge, and were not parents before, as arrays of equal length.
 
-    keys   their keys
     votes  how many models nominated each
     use    the usefulness of the merged monomial, see `least_useful`
     """

@@ -90,7 +90,6 @@ class Products(NamedTuple):
     """The products of nodes with base features, of one wave.
 
     key, x        the product's own
-    node          the number of its node
     place         if a tag fits, the slot that may be its own, or the constant's slot if its value is 0 or TOO_LARGE;
                   if no tag fits, its `insertion_point`
     hits, misses  numbers of the products for which a tag fits, and of the others

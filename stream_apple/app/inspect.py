@@ -129,7 +129,8 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             raise NoSnapshotError(
                 f"expected a snapshot of group {provenance.group} in {provenance.topics.models}, found none of "
                 f"{'these partitions' if partitions else 'any partition'}: one is taken every "
-                f"worker.snapshot_interval, and when a worker stops"
+                f"worker.snapshot_interval, and when a worker stops, or the group's offsets are lost, which "
+                f"`stream-apple check` tells"
             )
 
 

@@ -127,27 +127,34 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             raise NoSnapshotError(
                 f"expected a snapshot of group {provenance.group} in {provenance.topics.models}, found none of "
                 f"{'these partitions' if partitions else 'any partition'}: one is taken every "
-                f"worker.snapshot_interval, and when a worker stops"
+                f"worker.snapshot_interval, and when a worker stops, or the group's offsets are lost, which "
+                f"`stream-apple check` tells"
             )
 
 
 def _of_other_settings(
     config: Config, store: SnapshotStore, number: int, error: OtherSettingsError
 ) -> ConfigurationError:
-    """Return the error with the settings that differ, if a snapshot tells them; else `error`."""
+    """Return the error with the settings that differ; if no snapshot tells them, it says what would."""
     lineage, pointer = error.noted.lineage, error.noted.snapshot
-    manifest = None if pointer is None else store.manifest(number, pointer)
+    model = f"the model of {config.topics.examples}-{number} in group {config.worker.group}"
+    told = f"{model} was made with other settings than these"
+    if pointer is None:
+        return ConfigurationError(
+            f"{told}; only a snapshot tells which, and there is none yet: start a worker in the version and with the "
+            f"settings that made the model, and stop it, as it takes a snapshot when it stops"
+        )
+    manifest = store.manifest(number, pointer)
     if manifest is None:
-        return error
+        return ConfigurationError(f"{told}; only its snapshot tells which, and can't be read in {config.topics.models}")
     differing = differing_settings(config, number, lineage, manifest)
     if (error.noted.merge is not None) != config.merging:
         # The learner's defaults differ with it: who set these alone would be refused.
         noted, here = ("off", "average") if config.merging else ("average", "off")
         differing = f"merge.mode is {noted!r} in the model and {here!r} here, {differing}"
     return ConfigurationError(
-        f"the model of {config.topics.examples}-{number} in group {config.worker.group} was made with other settings "
-        f"than these: {differing}. Nothing is wrong with the model: to see it, give `inspect` the configuration of the "
-        f"group's workers"
+        f"{told}: {differing}. Nothing is wrong with the model: to see it, give `inspect` the configuration "
+        f"of the group's workers"
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import closing
 
-from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.adapters.kafka.log_reader import NO_OFFSETS, KafkaLogs
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
@@ -23,8 +23,7 @@ def verify(config: Config, partitions: Sequence[int], to: int | None, progress: 
         numbers = logs.chosen(partitions)
         if not any(logs.committed_now(numbers).values()):
             raise ConfigurationError(
-                f"expected offsets of {topic} that group {group} has committed, found none: "
-                f"no worker has published anything with this configuration"
+                f"expected offsets of {topic} that group {group} has committed, found none: {NO_OFFSETS}"
             )
         with closing(sources_of(config, logs)) as sources:
             verifier = Verifier(sources, progress)

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from support.command import call_command, run_command
 from support.local_http import fetch
 from support.planted_pair import PAIR, planted
@@ -14,6 +14,9 @@ from support.topics import TopicFactory, create_worker_topics
 from support.waiting import DEADLINE_S
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
+
+from stream_apple.config import load
+from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, SnapshotPointer
 
 COUNT = 3_000
 # What depends on when and how one looks, not on the model.
@@ -119,6 +122,27 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
     damaged = call_command("inspect", "--file", str(file))
     assert damaged.returncode == 73
     assert "the file is damaged" in damaged.stderr
+
+
+def test_what_no_snapshot_tells(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
+    """Of a model of other settings, whose worker was killed before its first snapshot, it says what would tell them."""
+    path = write_config(tmp_path / "stream_apple.toml", kafka, topics=create_worker_topics(topic))
+    config = load(path, {})
+    note = OffsetMetadata(Provenance.of(config).lineage(0, 0), None)
+
+    def told() -> str:
+        member = Consumer({**config.kafka, "group.id": config.worker.group})
+        place = TopicPartition(config.topics.examples, 0, 7, note.to_text())
+        member.commit(offsets=[place], asynchronous=False)
+        member.close()
+        done = call_command("inspect", "--config", str(path), environment={"STREAM_APPLE_LEARNER__BITS": "13"})
+        assert done.returncode == 78
+        return done.stderr
+
+    other = f"the model of {config.topics.examples}-0 in group {config.worker.group} was made with other settings"
+    assert f"{other} than these; only a snapshot tells which, and there is none yet: start a worker" in told()
+    note = note._replace(snapshot=SnapshotPointer(7, 0, 3, "0" * 32))
+    assert f"only its snapshot tells which, and can't be read in {config.topics.models}" in told()
 
 
 def test_sources_are_named_one_at_a_time(tmp_path: Path) -> None:

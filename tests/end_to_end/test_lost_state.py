@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
 from end_to_end.expected_outputs import Outputs
+from support.command import call_command
 from support.records import stream
 from support.topics import COMPACTED, TopicFactory, create_topics, create_worker_topics
 from support.waiting import DEADLINE_S, wait_until
@@ -148,6 +149,10 @@ def test_what_is_lost_is_never_answered_twice(group: Group) -> None:
     code, error = group.end()
     assert code == ConfigurationError.exit_code
     assert f"expected an offset of {last.topic}-0 that group {group.config.worker.group} has committed" in error
+    for command in ("verify", "inspect"):
+        done = call_command(command, "--config", group.path)
+        assert done.returncode == ConfigurationError.exit_code
+        assert "group's offsets are lost" in done.stderr, "that nobody has published anything would be wrong"
     group.outputs.check()
 
     group.offset = last

@@ -24,6 +24,11 @@ from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.log.ports import Committed, LogRange, Place, Record
 
+NO_OFFSETS = (
+    "no worker has published anything with this configuration, or the group's offsets are lost, which "
+    "`stream-apple check` tells"
+)
+"""What it means that a group has committed nothing."""
 UNKNOWN_S = 10.0
 """Seconds after which a broker is believed that does not know a partition: one that just came back may know none."""
 PATIENCE_S = 60.0
@@ -388,7 +393,7 @@ class KafkaLogs:
         if committed is None:
             raise ConfigurationError(
                 f"expected an offset of {self._examples}-{number} that group {self._group} has committed, found none: "
-                f"no worker has published anything with this configuration"
+                f"{NO_OFFSETS}"
             )
         return committed
 

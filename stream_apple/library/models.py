@@ -251,6 +251,7 @@ class LearnedModel:
         if isinstance(X, Sequence | np.ndarray):
             return self._array(array_of(X) if isinstance(X, Sequence) else X)
         if hasattr(X, "tocsr"):
+            check_rows(X)
             return self._featurizer.matrix(X.tocsr())
         import narwhals.stable.v2 as nw
 

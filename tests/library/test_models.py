@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from adapters.serving.asgi import learned
+from scipy import sparse
 from support.planted_pair import SETTINGS
 
 from stream_apple import load_model
@@ -60,6 +61,9 @@ def test_a_row_comes_in_each_form(model: LearnedModel) -> None:
         ([{}, dict.fromkeys(map(str, range(4097)), 0.0)], r"row 1: expected at most 4,096 features .*, found 4,097"),
         (pd.DataFrame(np.zeros((1, 4097))), r"row 0: expected at most 4,096 features \(limits.max_features\)"),
         (np.array([(1.0, 2.0)], "f8,f8"), "X: expected rows of cells, a two-dimensional array, found 1 dimensions"),
+        (sparse.coo_array(np.ones(3)), "X: expected rows of cells, a two-dimensional array, found 1 dimensions"),
+        (np.ones((1, 2), complex), "X: expected real numbers, found complex128"),
+        (sparse.csr_array(np.ones((1, 2), complex)), "X: expected real numbers, found complex128"),
         (np.array([[(1.0, 2.0)]], "f8,f8"), "X: expected an array of numbers or texts, found one of records"),
         ([{}, {"a": 1e308}], "row 1: feature 'a': expected a finite number"),
         ([{"values": "text"}], "column 'values': expected numbers, or bytes as packed features, found the text 'text'"),

@@ -171,7 +171,7 @@ class Featurizer:
         names = [column_name(name) for name in (frame.columns if called is None else called)]
         columns = [_dense_column(frame.get_column(name)) for name in frame.columns]
         if self._mapping is not None or any(_is_nested(column) for column in columns):
-            lists = [column.to_list() for column in columns]
+            lists = [_cells_of(column, name) for name, column in zip(names, columns, strict=True)]
             return self.maps([dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)])
         size = len(frame)
         rows = max(1, _PORTION // max(1, len(names)))
@@ -520,6 +520,14 @@ def _dense_column(column: Any) -> Any:  # noqa: ANN401  Series of narwhals
     return nw.from_native(native.sparse.to_dense(), series_only=True)
 
 
+def _cells_of(column: Any, name: str) -> list[Any]:  # noqa: ANN401  a Series of narwhals
+    """Return the column's cells for the codec, to which a category that is a number would be a number."""
+    cells: list[Any] = column.to_list()
+    if not str(column.dtype).startswith(("Categorical", "Enum")):
+        return cells
+    return [None if is_missing(cell) else text_of(cell, f"column {name!r}") for cell in cells]
+
+
 def _is_nested(column: Any) -> bool:  # noqa: ANN401  a Series of narwhals
     """Return whether cells hold maps, lists, or decimals, which the codec has to read."""
     if column.dtype.is_nested():
@@ -568,8 +576,9 @@ def _clean(row: Mapping[Any, Any], number: int, depth: int = 1, *, times: bool) 
         elif not is_missing(value):
             if not times and isinstance(value, TIMES):
                 refuse_time(f"row {number}, feature {name!r}", repr(value))
-            plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-            found[text] = plain
+            if isinstance(value, np.ndarray | np.generic):  # Python has no wider floats than those of 64 bits
+                value = (value.astype(np.float64) if value.dtype.kind == "f" else value).tolist()  # noqa: PLW2901
+            found[text] = value
     return found
 
 

@@ -274,3 +274,21 @@ def test_what_is_refused_is_named_with_its_row(monkeypatch: pytest.MonkeyPatch) 
                 Featurizer().frame(narwhals_of(frame))
         with pytest.raises(UnreadableCellError, match=r"^row 5: "):
             Featurizer().maps([{"x": cell} for cell in column])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Categorical([1, 2, None, 1]),
+        pd.Categorical([1.5, True, "x", ""]),
+        pa.array([3, None, 4, 3]).dictionary_encode(),
+        np.array([1.5, 2.0, 0.0, np.nan], np.longdouble),
+    ],
+    ids=["whole numbers", "of several types", "of pyarrow", "wide floats"],
+)
+def test_a_cell_means_the_same_beside_maps_and_decimals(column: Any) -> None:
+    """Which the codec reads: a category that is a number was a number there, in silence."""
+    kind = pa.table if isinstance(column, pa.Array) else pd.DataFrame
+    alone = Featurizer(EVERY).frame(narwhals_of(kind({"x": column})))
+    beside = Featurizer(EVERY).frame(narwhals_of(kind({"x": column, "y": [Decimal(0)] * 4, "z": [[""]] * 4})))
+    same(beside, alone)

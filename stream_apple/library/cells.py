@@ -73,6 +73,20 @@ def is_missing(value: object) -> bool:
     return type(value).__name__ in {"NAType", "NaTType"}
 
 
+def unmasked(cells: Any) -> Any:  # noqa: ANN401  a table, or a column, of any kind
+    """Return a masked array as one whose masked cells are missing, as NumPy's functions overlook masks; all else as is.
+
+    Texts of any length become objects, too, as scikit-learn does not know their type.
+    """
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "T":
+        cells = cells.astype(object)
+    if not np.ma.is_masked(cells) or cells.dtype.kind == "V":
+        return cells
+    found = np.array(cells.data, np.float64 if cells.dtype.kind in "biuf" else object)
+    found[np.ma.getmaskarray(cells)] = None  # of floats NaN
+    return found
+
+
 class ColumnKeys(dict[Any, int]):
     """The keys of one column's categories by cell, made when a cell first occurs; ABSENT for a missing cell.
 

@@ -4,7 +4,8 @@
 `example_sets.py`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -23,18 +24,20 @@ from sklearn.utils.validation import (
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import CLASSES, Options
+from stream_apple.library.cells import unmasked
 from stream_apple.library.example_sets import as_set
 from stream_apple.library.featurizer import (
     Featurizer,
     are_numbers,
     array_of,
+    check_rows,
     column_name,
     featurizer_of_rows,
     maps_of,
     rows_of_maps,
 )
 from stream_apple.library.online import BEGINNING, OnlineLearner, probabilities_of
-from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.library.parameters import options_of, takes_options, truth, whole_number
 from stream_apple.library.targets import checked_classes, checked_labels, checked_weights, classes_in
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.monomial_views import Monomial
@@ -109,6 +112,16 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def __sklearn_is_fitted__(self) -> bool:
         return "_online" in vars(self)
 
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Let the model stay as it was if what is done in the block fails: a refused `fit` replaces no good model."""
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
     def _begin(self, X: Any, y: NDArray[Any], options: Options) -> Batch:  # noqa: ANN401, N803  scikit-learn's
         """Begin again with a new learner; return its first rows, X, of which y are the labels."""
         featurizer = featurizer_of_rows(options)
@@ -139,6 +152,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         A column has the name of the first table's column in its place: scikit-learn lets an array follow a frame, and
         what was learned of a name would be of no use for a number.
         """
+        X = unmasked(X)  # noqa: N806
         maps = rows_of_maps(X)
         if maps is not None:
             if reset:  # the columns of a table that was learned before are no more
@@ -156,13 +170,14 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             known = self._columns is None or set(own) == set(self._columns)
             return featurizer.frame(frame, own if known else self._columns)
         names = None if reset or isinstance(self._columns, range) else self._columns
-        cells = array_of(X) if isinstance(X, list | tuple) else X
+        cells = X if isinstance(X, np.ndarray) or sparse.issparse(X) else array_of(X)
         if sparse.issparse(X):
             rows = validate_data(
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan", dtype=_FLOATS
             )
             batch = featurizer.matrix(rows, names)
-        elif isinstance(cells, np.ndarray) and cells.ndim == 2 and not _holds_numbers(cells, names):
+        elif not _holds_numbers(cells, names):
+            check_rows(cells)
             validate_data(self, cells, reset=reset, skip_check_array=True)
             _check_some(cells.shape)
             batch = featurizer.maps(maps_of(cells, names))
@@ -173,21 +188,20 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             self._columns = range(self.n_features_in_)
         return batch
 
-    def _learn_rows(self, batch: Batch, labels: NDArray[np.float64], sample_weight: Any) -> None:  # noqa: ANN401
-        self._online.learn(batch._replace(labels=labels, weights=_weights(sample_weight, labels)))
+    def _learn_rows(self, batch: Batch, labels: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+        self._online.learn(batch._replace(labels=labels, weights=weights))
 
     def _learn_set(self, batch: Batch, labels: NDArray[np.float64], sample_weight: Any) -> None:  # noqa: ANN401
         """Learn the examples as a set, or as a stream if `shuffle` is False."""
         weights = _weights(sample_weight, labels)
         if sample_weight is not None and not weights.any():
             raise ValueError("sample_weight: expected an example of a weight above 0, found that all weights are zero")
-        if not isinstance(self.shuffle, bool | np.bool_):
-            raise ValueError(f"shuffle: expected True or False, found {self.shuffle!r}")  # noqa: TRY004  a parameter
+        shuffle = truth(self, "shuffle")
         batch = batch._replace(labels=labels, weights=weights)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(1 << 31))
         number, passes, in_order = 0, 1, bool(self._online.options.ngrams)
         while number < passes:
-            ordered = as_set(batch, seed + number, ordered=in_order) if self.shuffle else batch
+            ordered = as_set(batch, seed + number, ordered=in_order) if shuffle else batch
             passes = self._passes(len(ordered.labels))
             self._online.learn(ordered)
             number += 1
@@ -230,9 +244,10 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
         """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
-        y = self._checked(y)
-        batch = self._begin_classes(X, y, np.unique(y))
-        self._learn_set(batch, self._labels(y), sample_weight)
+        with self._all_or_nothing():
+            y = self._checked(y)
+            batch = self._begin_classes(X, y, np.unique(y))
+            self._learn_set(batch, self._labels(y), sample_weight)
         return self
 
     def partial_fit(
@@ -244,11 +259,12 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     ) -> Self:
         """Learn further examples, in their order. The first call needs `classes`, all that there will be."""
         y = self._checked(y)
+        weights = _weights(sample_weight, y)
         named = None if classes is None else _unique(classes)
         batch = self._next_rows(X, y, lambda: self._begin_classes(X, y, named))
         if named is not None and not np.array_equal(named, self.classes_):
             raise ValueError(f"classes: expected those of the first call, {self.classes_}, found {classes}")
-        self._learn_rows(batch, self._labels(y), sample_weight)
+        self._learn_rows(batch, self._labels(y), weights)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803  scikit-learn's
@@ -281,7 +297,9 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         """Begin again, as `_begin` does, with a learner of these classes, which are all that there will be."""
         if classes is None:
             raise ValueError("classes: expected all classes at the first call of partial_fit, found None")
-        batch = self._begin(X, y, self._options(classes))
+        options = self._options(classes)
+        _places(y, classes)  # before anything is begun
+        batch = self._begin(X, y, options)
         self.classes_ = classes
         return batch
 
@@ -303,12 +321,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
 
     def _labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return labels as the learner has them: -1 and 1, or the numbers of classes."""
-        places = np.searchsorted(self.classes_, y)
-        wrong = self.classes_[np.minimum(places, len(self.classes_) - 1)] != y
-        if wrong.any():
-            raise ValueError(
-                f"y: expected classes among {self.classes_.tolist()}, found {np.unique(y[wrong]).tolist()}"
-            )
+        places = _places(y, self.classes_)
         return places.astype(np.float64) if self._online.options.classes else np.where(places == 1, 1.0, -1.0)
 
 
@@ -322,15 +335,17 @@ class AppleRegressor(RegressorMixin, _Apple):  # type: ignore[misc]  # scikit-le
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
         """Learn the examples from the beginning; X is an array, a sparse matrix, a frame or a list of maps."""
-        y = self._checked(y)
-        self._learn_set(self._begin(X, y, options_of(self, loss="squared")), y, sample_weight)
+        with self._all_or_nothing():
+            y = self._checked(y)
+            self._learn_set(self._begin(X, y, options_of(self, loss="squared")), y, sample_weight)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401, N803  scikit-learn's
         """Learn further examples, in their order."""
         y = self._checked(y)
+        weights = _weights(sample_weight, y)
         batch = self._next_rows(X, y, lambda: self._begin(X, y, options_of(self, loss="squared")))
-        self._learn_rows(batch, y, sample_weight)
+        self._learn_rows(batch, y, weights)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803  scikit-learn's
@@ -353,6 +368,15 @@ def _weights(sample_weight: Any, labels: NDArray[np.float64]) -> NDArray[np.floa
     return weights
 
 
+def _places(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the number of each label's class, int[n]; ValueError for labels that are none of the classes."""
+    places = np.searchsorted(classes, y)
+    wrong = classes[np.minimum(places, len(classes) - 1)] != y
+    if wrong.any():
+        raise ValueError(f"y: expected classes among {classes.tolist()}, found {np.unique(y[wrong]).tolist()}")
+    return places
+
+
 def _unique(classes: Any) -> NDArray[Any]:  # noqa: ANN401
     """Return the classes that the user has named, each once, in their order."""
     labels = checked_classes(classes)
@@ -364,11 +388,11 @@ def _unique(classes: Any) -> NDArray[Any]:  # noqa: ANN401
 
 
 def _as_array(column: Any) -> Any:  # noqa: ANN401
-    """Return a series of any kind of frame as an array."""
+    """Return a series of any kind of frame as an array, and a masked array without its mask."""
     library = type(column).__module__.partition(".")[0]
     if library == "pyarrow":
         return np.asarray(column)  # its own `to_numpy` refuses to copy, which texts and truths need
-    return column.to_numpy() if library == "polars" else column
+    return column.to_numpy() if library == "polars" else unmasked(column)
 
 
 def _frame_of(X: Any) -> Any:  # noqa: ANN401, N803

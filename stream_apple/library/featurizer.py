@@ -6,7 +6,7 @@ maps or lists in them are read by the codec itself.
 """
 
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from typing import Any, NoReturn, get_args
@@ -60,7 +60,7 @@ _NAMED_AT_MOST = 1 << 16  # how many columns of a matrix have their names rememb
 _BY_CELL = frozenset({"Object", "Unknown"})
 """The types of columns that say nothing of their cells; narwhals does not know decimals of 256 bits, say."""
 _FOR_THE_CODEC = (dict, list, tuple, np.ndarray, Decimal)
-_NO_NUMBERS = (*get_args(TIMES), str, bytes, bool, dict, list, type(None))
+_NO_NUMBERS = (*get_args(TIMES), str, bytes, bool, np.bool_, np.complexfloating, np.ndarray)
 
 _Keys = NDArray[np.uint64]
 _Values = NDArray[np.float32]
@@ -128,10 +128,13 @@ class Featurizer:
 
     def matrix(self, rows: Any, names: Sequence[str] | None = None) -> Batch:  # noqa: ANN401  SciPy has no types
         """Return the rows of a sparse matrix (CSR), whose columns are called by `names`, or by their numbers."""
+        lowest, largest = int(rows.indices.min(initial=0)), int(rows.indices.max(initial=-1)) + 1
+        if lowest < 0 or largest > rows.shape[1]:  # SciPy does not look
+            found = lowest if lowest < 0 else largest - 1
+            raise UnreadableCellError(f"X: expected columns from 0 to {rows.shape[1] - 1}, found {found}")
         rows = _summed(rows)
         indptr, indices, data = rows.indptr, rows.indices, rows.data
-        values = _as_values(data, "the matrix")
-        largest = int(indices.max(initial=-1)) + 1
+        values = _as_values(data, lambda at: f"row {np.searchsorted(indptr, at, 'right') - 1}, column {indices[at]}")
         attributes = None
         if names is not None:
             keys_of_columns, attributes_of_columns = self._keys_of_columns(names)
@@ -151,7 +154,7 @@ class Featurizer:
 
     def array(self, cells: NDArray[Any], names: Sequence[str] | None = None) -> Batch:
         """Return the rows of a two-dimensional array of numbers, whose columns are called by `names`, or by numbers."""
-        values = _as_values(cells, "the array")
+        values = _as_values(cells, lambda at: "row {}, column {}".format(*divmod(at, cells.shape[1])))
         if names is not None:
             keys, attributes = self._keys_of_columns(names)
         else:
@@ -168,14 +171,14 @@ class Featurizer:
         names = [column_name(name) for name in (frame.columns if called is None else called)]
         columns = [_dense_column(frame.get_column(name)) for name in frame.columns]
         if self._mapping is not None or any(_is_nested(column) for column in columns):
-            lists = [column.to_list() for column in columns]
+            lists = [_cells_of(column, name) for name, column in zip(names, columns, strict=True)]
             return self.maps([dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)])
         size = len(frame)
         rows = max(1, _PORTION // max(1, len(names)))
         if size <= rows:
-            return self._dense([self._column(n, c) for n, c in zip(names, columns, strict=True)], size, 0)
+            return self._dense([self._column(n, c, 0) for n, c in zip(names, columns, strict=True)], size, 0)
         parts = [
-            self._dense([self._column(n, c[at : at + rows]) for n, c in zip(names, columns, strict=True)], 0, at)
+            self._dense([self._column(n, c[at : at + rows], at) for n, c in zip(names, columns, strict=True)], 0, at)
             for at in range(0, size, rows)
         ]
         return joined(parts)
@@ -230,10 +233,13 @@ class Featurizer:
         keys: list[int] = []
         values: list[Any] = []
         ends = [0]
-        for row in rows:
-            if not self.flat(row, keys, values):
-                return None
-            ends.append(len(keys))
+        try:
+            for row in rows:
+                if not self.flat(row, keys, values):
+                    return None
+                ends.append(len(keys))
+        except UnreadableCellError as error:
+            raise UnreadableCellError(f"row {len(ends) - 1}: {error}") from error
         self._check_counts(np.diff(ends), 0)
         kept_keys, kept_values = np.array(keys, np.uint64), np.array(values, np.float64).astype(np.float32)
         kept = kept_values != 0
@@ -271,12 +277,15 @@ class Featurizer:
             ) from error
         return message
 
-    def _column(self, name: str, column: Any) -> tuple[_Keys, _Values, _Keys]:  # noqa: ANN401  a Series of narwhals
-        """Return keys, values and attributes of the column's cells: uint64[n, 1] or [1], float32[n, 1], as keys."""
+    def _column(self, name: str, column: Any, first: int) -> tuple[_Keys, _Values, _Keys]:  # noqa: ANN401  a Series of narwhals
+        """Return keys, values and attributes of the column's cells: uint64[n, 1] or [1], float32[n, 1], as keys.
+
+        first  the number of the first cell's row
+        """
         dtype, attribute = column.dtype, np.array([_attribute_of(name)], np.uint64)
         if dtype.is_numeric():
             numbers = column.to_numpy() if str(dtype) == "Float32" else _floats(column)
-            values = _as_values(numbers, f"column {name!r}").reshape(-1, 1)
+            values = _as_values(numbers, lambda at: f"row {first + at}: column {name!r}").reshape(-1, 1)
             return np.array([self.number_key(name)], np.uint64), values, attribute
         if dtype.is_temporal():
             refuse_time(f"column {name!r}", dtype)
@@ -294,20 +303,23 @@ class Featurizer:
             return keys, (keys != ABSENT).astype(np.float32), attribute
         cells = column.to_list()
         if by_cell and not all(isinstance(cell, str) or is_missing(cell) for cell in cells):
-            return self._mixed_column(name, cells)
+            return self._mixed_column(name, cells, first)
         keys = np.fromiter(map(self._category_keys(name).__getitem__, cells), np.uint64, len(cells)).reshape(-1, 1)
         return keys, (keys != ABSENT).astype(np.float32), attribute
 
-    def _mixed_column(self, name: str, cells: Sequence[Any]) -> tuple[_Keys, _Values, _Keys]:
+    def _mixed_column(self, name: str, cells: Sequence[Any], first: int) -> tuple[_Keys, _Values, _Keys]:
         """Return what `_column` does for a column whose cells are of several types, each read by its own type."""
         keys, values = np.zeros((len(cells), 1), np.uint64), np.zeros((len(cells), 1), np.float32)
         for row, cell in enumerate(cells):
             found_keys: list[int] = []
             found_values: list[Any] = []
-            if not self.flat({name: cell}, found_keys, found_values):
-                raise UnreadableCellError(
-                    f"column {name!r}, row {row}: expected a number, a text or a boolean, found {cell!r}"
-                )
+            try:
+                if not self.flat({name: cell}, found_keys, found_values):
+                    raise UnreadableCellError(  # noqa: TRY301  the row is told in one place
+                        f"column {name!r}: expected a number, a text or a boolean, found {cell!r}"
+                    )
+            except UnreadableCellError as error:
+                raise UnreadableCellError(f"row {first + row}: {error}") from error
             if found_keys:
                 keys[row], values[row] = found_keys[0], found_values[0]
         return keys, values, np.array([_attribute_of(name)], np.uint64)
@@ -407,11 +419,9 @@ def rows_of_maps(X: Any) -> list[Any] | None:  # noqa: ANN401, N803  scikit-lear
     return list(X) if isinstance(X, Sequence) and X and isinstance(X[0], Mapping) else None
 
 
-def refuse_table(X: object) -> NoReturn:  # noqa: N803  scikit-learn's
+def refuse_table(X: object, expected: str = "a frame, an array, a sparse matrix or a list of maps") -> NoReturn:  # noqa: N803  scikit-learn's
     """Raise UnreadableCellError for what is no table."""
-    raise UnreadableCellError(
-        f"X: expected a frame, an array, a sparse matrix or a list of maps, found a {type(X).__name__}"
-    )
+    raise UnreadableCellError(f"X: expected {expected}, found a {type(X).__name__}")
 
 
 def array_of(rows: Sequence[Any]) -> NDArray[Any]:
@@ -424,17 +434,29 @@ def array_of(rows: Sequence[Any]) -> NDArray[Any]:
         raise UnreadableCellError(
             f"X: expected rows of one length, found {lengths[0]} cells in row 0 and {lengths[wrong]} in row {wrong}"
         ) from None
-    # Beside a text NumPy makes texts of numbers, too.
-    return np.asarray(rows, object) if cells.dtype.kind == "U" else cells
+    if cells.dtype.kind not in "US":
+        return cells
+    objects = np.asarray(rows, object)  # beside a text NumPy makes texts of numbers, too
+    return cells if all(isinstance(cell, bytes) for cell in objects.flat) else objects
 
 
 def are_numbers(cells: NDArray[Any]) -> bool:
-    """Return whether all cells of an array can be numbers; UnreadableCellError for an array of times."""
+    """Return whether all cells of an array are numbers; UnreadableCellError for an array of times, or of records."""
     if cells.dtype.kind in "mM":
         refuse_time("the array", cells.dtype)
+    if cells.dtype.kind == "V":
+        raise UnreadableCellError(
+            f"X: expected an array of numbers or texts, found one of records, {cells.dtype}: make a frame of it"
+        )
     if cells.dtype.kind != "O":
         return cells.dtype.kind not in "US"
-    return not any(isinstance(cell, _NO_NUMBERS) for cell in cells.flat)
+    return all(hasattr(cell, "__float__") and not isinstance(cell, _NO_NUMBERS) for cell in cells.flat)
+
+
+def check_rows(cells: Any) -> None:  # noqa: ANN401  SciPy has no types
+    """Raise UnreadableCellError for an array, or a sparse one, without rows of cells, such as a list of texts."""
+    if cells.ndim != 2:
+        raise UnreadableCellError(f"X: expected rows of cells, a two-dimensional array, found {cells.ndim} dimensions")
 
 
 def maps_of(cells: NDArray[Any], names: Sequence[object] | None = None) -> list[dict[object, Any]]:
@@ -442,18 +464,27 @@ def maps_of(cells: NDArray[Any], names: Sequence[object] | None = None) -> list[
 
     names  None: the columns' numbers
     """
-    texts = cells.astype(str) if cells.dtype.kind == "S" else cells
+    try:
+        texts = np.char.decode(cells, "utf-8") if cells.dtype.kind == "S" else cells
+    except UnicodeDecodeError as error:
+        raise UnreadableCellError(f"the array: expected texts in UTF-8, found {error.object!r}") from None
     known = range(cells.shape[1]) if names is None else names
     return [dict(zip(known, row, strict=True)) for row in texts.tolist()]
 
 
-def _as_values(numbers: NDArray[Any], where: str) -> _Values:
-    """Return numbers as values of features, NaN where they are missing; UnreadableCellError for those out of bounds."""
+def _as_values(numbers: NDArray[Any], where: Callable[[int], str]) -> _Values:
+    """Return numbers as values of features, NaN where they are missing; UnreadableCellError for those out of bounds.
+
+    where  says in words where a number stands, by its place among all
+    """
+    if np.iscomplexobj(numbers):
+        raise UnreadableCellError(f"X: expected real numbers, found {numbers.dtype}")
     with np.errstate(over="ignore"):
         values = np.asarray(numbers).astype(np.float32, order="C")
     large = ~(np.abs(values) < TOO_LARGE) & ~np.isnan(values)
     if large.any():
-        refuse_number(np.asarray(numbers)[large].flat[0], where)
+        at = int(np.flatnonzero(large)[0])
+        refuse_number(np.asarray(numbers).flat[at], where(at))
     return values
 
 
@@ -487,6 +518,14 @@ def _dense_column(column: Any) -> Any:  # noqa: ANN401  Series of narwhals
     import narwhals.stable.v2 as nw
 
     return nw.from_native(native.sparse.to_dense(), series_only=True)
+
+
+def _cells_of(column: Any, name: str) -> list[Any]:  # noqa: ANN401  a Series of narwhals
+    """Return the column's cells for the codec, to which a category that is a number would be a number."""
+    cells: list[Any] = column.to_list()
+    if not str(column.dtype).startswith(("Categorical", "Enum")):
+        return cells
+    return [None if is_missing(cell) else text_of(cell, f"column {name!r}") for cell in cells]
 
 
 def _is_nested(column: Any) -> bool:  # noqa: ANN401  a Series of narwhals
@@ -537,8 +576,9 @@ def _clean(row: Mapping[Any, Any], number: int, depth: int = 1, *, times: bool) 
         elif not is_missing(value):
             if not times and isinstance(value, TIMES):
                 refuse_time(f"row {number}, feature {name!r}", repr(value))
-            plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-            found[text] = plain
+            if isinstance(value, np.ndarray | np.generic):  # Python has no wider floats than those of 64 bits
+                value = (value.astype(np.float64) if value.dtype.kind == "f" else value).tolist()  # noqa: PLW2901
+            found[text] = value
     return found
 
 

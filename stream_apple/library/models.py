@@ -24,8 +24,16 @@ from stream_apple.core.codec.decode import users_of
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.learner import Scores
 from stream_apple.errors import ConfigurationError
-from stream_apple.library.cells import MESSAGE, RECORD
-from stream_apple.library.featurizer import Featurizer, are_numbers, array_of, maps_of, refuse_table, rows_of_maps
+from stream_apple.library.cells import MESSAGE, RECORD, unmasked
+from stream_apple.library.featurizer import (
+    Featurizer,
+    are_numbers,
+    array_of,
+    check_rows,
+    maps_of,
+    refuse_table,
+    rows_of_maps,
+)
 from stream_apple.library.online import check_lengths, probabilities_of
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.inspection import view_model
@@ -224,6 +232,7 @@ class LearnedModel:
         return batch
 
     def _rows(self, X: Any) -> Batch:  # noqa: ANN401, N803
+        X = unmasked(X)  # noqa: N806
         maps = [X] if isinstance(X, Mapping) else rows_of_maps(X)
         if isinstance(X, Sequence) and not X:
             maps = []
@@ -232,6 +241,7 @@ class LearnedModel:
         if isinstance(X, Sequence | np.ndarray):
             return self._array(array_of(X) if isinstance(X, Sequence) else X)
         if hasattr(X, "tocsr"):
+            check_rows(X)
             return self._featurizer.matrix(X.tocsr())
         import narwhals.stable.v2 as nw
 
@@ -242,6 +252,5 @@ class LearnedModel:
         return self._featurizer.frame(frame)
 
     def _array(self, cells: NDArray[Any]) -> Batch:
-        if cells.ndim != 2:
-            raise ValueError(f"X: expected rows of cells, a two-dimensional array, found {cells.ndim} dimensions")
+        check_rows(cells)
         return self._featurizer.array(cells) if are_numbers(cells) else self._featurizer.maps(maps_of(cells))

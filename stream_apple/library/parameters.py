@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, SupportsIndex, TypeVar
 
+import numpy as np
+
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.options.declared_options import DECLARED
 from stream_apple.nearest_names import nearest_names
@@ -60,6 +62,14 @@ def options_of(estimator: object, **derived: Any) -> Options:  # noqa: ANN401  a
     if chosen["warm_start"] is False:  # scikit-learn's `warm_start` says whether `fit` goes on, and tools set it
         chosen["warm_start"] = "none"
     return Options(**chosen, **derived)
+
+
+def truth(estimator: object, name: str) -> bool:
+    """Return the estimator's parameter of this name; ValueError unless it is True or False."""
+    value: object = getattr(estimator, name)
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}: expected True or False, found {value!r}")  # noqa: TRY004  a parameter
+    return bool(value)
 
 
 def whole_number(estimator: object, name: str, least: int = 0) -> int | None:

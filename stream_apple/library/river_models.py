@@ -17,10 +17,10 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import CLASSES, Options
 from stream_apple.library.cells import is_missing
 from stream_apple.library.event_times import Time, milliseconds_of, span_of
-from stream_apple.library.featurizer import featurizer_of_rows
+from stream_apple.library.featurizer import column_name, featurizer_of_rows, refuse_table
 from stream_apple.library.one_row import OneRow
 from stream_apple.library.online import BEGINNING, OnlineLearner, probabilities_of
-from stream_apple.library.parameters import options_of, takes_options, whole_number
+from stream_apple.library.parameters import options_of, takes_options, truth, whole_number
 from stream_apple.library.targets import checked_classes, checked_label, checked_labels, checked_weight, checked_weights
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.monomial_views import Monomial
@@ -89,7 +89,7 @@ class _Apple(base.Estimator):
                 f"{self.epoch_examples!r} and {self.epoch_length!r}"
             )
         online = OnlineLearner(options, whole_number(self, "epoch_examples"), span_of(self.epoch_length))
-        return OneRow(online, featurizer_of_rows(options), sort_names=self.sort_names and not options.ngrams)
+        return OneRow(online, featurizer_of_rows(options), sort_names=truth(self, "sort_names") and not options.ngrams)
 
     def _options(self) -> Options:
         raise NotImplementedError
@@ -97,7 +97,12 @@ class _Apple(base.Estimator):
     def _batch(self, frame: Any) -> Batch:  # noqa: ANN401  a frame of any kind
         import narwhals.stable.v2 as nw
 
-        read = nw.from_native(frame, eager_only=True)
+        try:
+            read = nw.from_native(frame, eager_only=True)
+        except TypeError:
+            refuse_table(frame, "a frame")
+        for name in read.columns:
+            column_name(name)  # which refuses what is no name
         if self._model.sort_names and read.columns:
             read = read.select([nw.col(name) for name in sorted(read.columns, key=str)])  # a name may be a whole number
         return self._model.featurizer.frame(read)
@@ -260,9 +265,10 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
             return {False: -1.0, True: 1.0}
         if isinstance(self.classes, int):
             return {}
+        classes = checked_classes(self.classes)
         if self._softmax:
-            return {y: float(k) for k, y in enumerate(self.classes)}
-        return dict(zip(self.classes, (-1.0, 1.0), strict=True))
+            return {y: float(k) for k, y in enumerate(classes)}
+        return dict(zip(classes, (-1.0, 1.0), strict=True))
 
     def _check_classes(self) -> None:
         """Raise ValueError unless `classes` is None, a number of classes, or a list of different labels.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.library.cells import is_missing
+from stream_apple.library.cells import is_missing, unmasked
 
 LARGEST_LABEL = 1e18
 """The bound of `limits.min_label` and `limits.max_label`."""
@@ -71,6 +71,8 @@ def classes_in(labels: NDArray[Any]) -> NDArray[Any]:
             missing = np.isnan(labels)
         case "m" | "M":
             missing = np.isnat(labels)
+        case "V":
+            raise ValueError(f"y: expected texts, numbers or booleans as classes, found records, {labels.dtype}")
         case _:
             return labels
     if missing.any():
@@ -92,7 +94,7 @@ def checked_classes(classes: Any) -> list[Any]:  # noqa: ANN401  anything that m
     """Return all labels that there will be; ValueError unless they are a list or so, and none of them is missing."""
     if isinstance(classes, str | bytes | Mapping) or not hasattr(classes, "__len__"):
         raise ValueError(f"classes: expected a list of labels, found {classes!r}")
-    found = list(classes)
+    found = classes.to_pylist() if hasattr(classes, "to_pylist") else list(classes)  # pyarrow's cells are no labels
     for label in found:
         if not isinstance(label, Hashable) or is_missing(label):
             raise ValueError(f"classes: expected texts, numbers or booleans, found {label!r} among them")
@@ -108,14 +110,14 @@ def _number(name: str, value: Any) -> float:  # noqa: ANN401
 
 def _numbers(name: str, column: Any) -> NDArray[np.float64]:  # noqa: ANN401
     try:
-        cells = np.asarray(column)
+        cells = np.asarray(unmasked(column))
     except ValueError:  # lists of several lengths among them
         cells = np.empty(len(column), object)
         for row, cell in enumerate(column):
             cells[row] = cell
     if cells.ndim != 1:
         raise ValueError(f"{name}: expected one number for each row, found {cells.ndim} dimensions")
-    if cells.dtype.kind in "mMc":
+    if cells.dtype.kind in "mMcV":
         raise ValueError(f"{name}: expected numbers, found {cells.dtype}")
     try:
         found: NDArray[np.float64] = cells.astype(np.float64)

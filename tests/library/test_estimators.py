@@ -182,7 +182,7 @@ def test_labels_of_each_kind_come_back() -> None:
     for cells in (["no", "yes"], [False, True]):
         column = pa.array([cells[sign] for sign in SIGNS])
         assert AppleClassifier(bits=8).fit(SMALL, column).classes_.tolist() == cells
-    part = AppleClassifier(bits=8).partial_fit(SMALL[:5], ["b"] * 5, classes=["a", "b", "c"])
+    part = AppleClassifier(bits=8).partial_fit(SMALL[:5], ["b"] * 5, classes=pa.array(["a", "b", "c"]))
     assert part.predict_proba(SMALL).shape == (40, 3)
     assert np.allclose(part.predict_proba(SMALL).sum(axis=1), 1.0)
     with pytest.raises(ValueError, match="expected classes among"):
@@ -202,6 +202,7 @@ def test_labels_of_each_kind_come_back() -> None:
         (["a", None, "b", "a"], "y: expected a class in each row, found None in row 1"),
         ([0.0, 1.0, math.nan, 1.0], "y: expected a class in each row, found nan in row 2"),
         (np.array([True, "a", True, "a"], object), "y: expected classes of one type, found number and text"),
+        (np.array([(1,), (2,)] * 2, [("a", "f8")]), "y: expected texts, numbers or booleans as classes, found records"),
     ],
 )
 def test_what_is_no_class_is_named_with_its_row(labels: Any, message: str) -> None:
@@ -238,6 +239,7 @@ def test_classes_are_a_list_of_labels(classes: Any, message: str) -> None:
         ([1.0, 2.0, 1e300, 3.0], r"at most 1e18 in size, found 1e\+300 in row 2"),
         ([1.0, 2.0, 3.0, math.nan], "found nan in row 3"),
         (np.array([1, 2, 3, 4], "m8[s]"), r"numbers, found timedelta64\[s\]"),
+        (np.array([(1,), (2,), (3,), (4,)], [("a", "f8")]), r"numbers, found \[\('a'"),
     ],
 )
 def test_what_is_no_amount_is_named_with_its_row(labels: Any, found: str) -> None:
@@ -272,8 +274,94 @@ def test_weights_are_those_that_a_worker_may_have(weight: float) -> None:
 
 
 @pytest.mark.parametrize(
+    "column", [SMALL, SMALL > 0, SMALL.round().astype(int), SMALL.astype(object)], ids=lambda c: c.dtype
+)
+def test_masked_cells_are_missing(column: Any) -> None:
+    """NumPy's functions overlook masks, and what lies behind one would be learned; of labels and weights, too."""
+    mask = SMALL[:, 0] > 0.5
+    masked = np.ma.masked_array(column, np.column_stack([mask, mask, ~mask]))
+    model = AppleRegressor(bits=8).fit(masked, SMALL[:, 1])
+    hidden = np.where(masked.mask, np.nan if column.dtype == object else 7, masked.data)
+    with_missing = np.where(masked.mask, np.nan, np.asarray(hidden, float))
+    assert (
+        model._online.learner.digest() == AppleRegressor(bits=8).fit(with_missing, SMALL[:, 1])._online.learner.digest()
+    )
+    assert model.predict(np.ma.masked_array(SMALL, mask=False)).tolist() == model.predict(SMALL).tolist()
+
+
+def test_labels_and_weights_behind_a_mask_are_refused() -> None:
+    """As missing ones are."""
+    masked = np.ma.masked_array(np.arange(40.0), mask=np.arange(40) == 3)
+    with pytest.raises(ValueError, match=r"y: expected finite numbers .*, found nan in row 3"):
+        AppleRegressor(bits=8).fit(SMALL, masked)
+    with pytest.raises(ValueError, match="sample_weight: expected finite weights from 0 to 1e12, found nan in row 3"):
+        AppleRegressor(bits=8).partial_fit(SMALL, SMALL[:, 1], sample_weight=masked)
+    for labels, found in ((masked, "nan"), (np.ma.masked_array(np.array(["a", "b"])[SIGNS], masked.mask), "None")):
+        with pytest.raises(ValueError, match=f"y: expected a class in each row, found {found} in row 3"):
+            AppleClassifier(bits=8).fit(SMALL, labels)
+
+
+def test_texts_of_any_length_are_texts() -> None:
+    """NumPy has two types of them, and texts that look like numbers are categories in both."""
+    texts = np.array([["1", "x"], ["2", ""], ["1", "y"], ["3", "x"]])
+    models = [AppleClassifier(bits=8).fit(form, [0, 1] * 2) for form in (texts, texts.astype(np.dtypes.StringDType()))]
+    assert {each.name for each in models[1].monomials()} >= {"0=1", "0=2", "1=x"}
+    assert models[0].predict_proba(texts).tolist() == models[1].predict_proba(texts).tolist()
+    labels = np.array(["no", "yes"]).astype(np.dtypes.StringDType())[SIGNS]
+    assert AppleClassifier(bits=8).fit(SMALL, labels).classes_.tolist() == ["no", "yes"]
+
+
+def test_missing_cells_among_numbers_of_an_array_are_absent() -> None:
+    """Also pandas' own, for which NumPy has no number."""
+    cells = [[1.0, pd.NA], [2.0, 3.0], [4.0, 1.0], [2.0, np.float32(1.5)]]
+    plain = [[1.0, np.nan], [2.0, 3.0], [4.0, 1.0], [2.0, 1.5]]
+    models = [AppleClassifier(bits=8).fit(form, [0, 1] * 2) for form in (np.array(cells, object), cells, plain)]
+    assert len({model._online.learner.digest() for model in models}) == 1
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_refused_call_changes_nothing(first: bool) -> None:  # noqa: FBT001  of a test
+    """A model that was good goes on, and one that has learned nothing is no model: not even its classes are decided."""
+    model = AppleClassifier(bits=8)
+    if not first:
+        model.fit(SMALL, SIGNS)
+    before = dict(vars(model))
+    other = pd.DataFrame({"a": SMALL[:, 0], "b": SIGNS})
+    wrong: list[tuple[Any, Any, Any]] = [(other, SIGNS, -1.0), (other, [0, 1], None), (other, [None] * 40, None)]
+    for rows, labels, weights in wrong:
+        with pytest.raises(ValueError, match=r"sample_weight|inconsistent numbers|expected a class"):
+            model.fit(rows, labels, sample_weight=weights)
+        assert vars(model) == before
+    if first:
+        wrong = [(SMALL, SIGNS + 1, None), (SMALL, SIGNS, [1.0]), (other[:0], [], None)]
+        for rows, labels, weights in wrong:
+            with pytest.raises(ValueError, match=r"expected classes among|sample_weight|0 sample"):
+                model.partial_fit(rows, labels, classes=[0, 1], sample_weight=weights)
+        assert model.partial_fit(SMALL, SIGNS + 1, classes=[0, 1, 2]).classes_.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
     ("rows", "message"),
     [
+        (
+            np.array([(1.0, 2.0)] * 4, "f8,f8"),
+            r"X: expected an array of numbers or texts, found one of records, .*'f1'",
+        ),
+        (np.array([[1.0, 1j]] * 4, object), "row 0: expected a number, a text or a boolean as '1', found 1j"),
+        (["a text"] * 4, "X: expected rows of cells, a two-dimensional array, found 1 dimensions"),
+        (pd.Series(["a text"] * 4), "X: expected rows of cells, a two-dimensional array, found 1 dimensions"),
+        (np.array([[b"\xff"]] * 4), r"the array: expected texts in UTF-8, found b'\\xff'"),
+        ([[b"a", 1]] * 4, "row 0: expected a number, a text or a boolean as '0', found b'a'"),
+        (np.array([[0.0, 1.0], [1.0, 2.0**60]] * 2), r"row 1, column 1: expected a finite number below 2\^60"),
+        (sparse.csr_matrix([[0.0, 1.0], [0.0, 2.0**60]] * 2), r"row 1, column 1: expected a finite number below 2\^60"),
+        (
+            sparse.csr_matrix((np.ones(4), [0, 1, 2, 3], [0, 1, 2, 3, 4]), shape=(4, 3)),
+            "X: expected columns from 0 to 2, found 3",
+        ),
+        (
+            sparse.csr_matrix((np.ones(4), [0, 1, 2, -1], [0, 1, 2, 3, 4]), shape=(4, 3)),
+            "X: expected columns from 0 to 2, found -1",
+        ),
         ({"a": [1, 2, 3, 4]}, "X: expected a frame, an array, a sparse matrix or a list of maps, found a dict"),
         (iter([{"a": 1}] * 4), "X: expected a frame, .* found a list_iterator"),
         (pl.DataFrame({"a": [1, 2, 3, 4]}).lazy(), "X: expected a frame, .* found a LazyFrame"),

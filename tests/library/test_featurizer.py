@@ -256,3 +256,39 @@ def test_missing_cells_of_each_kind_are_absent() -> None:
     assert Featurizer().maps([{"x": cell} for cell in rows["x"]]).indptr.tolist() == [0, 0, 0, 0, 0, 0, 0, 0, 1]
     whole = pd.DataFrame({"n": pd.array([1, None], "Int64"), "b": pd.array([None, True], "boolean")})
     assert Featurizer().frame(narwhals_of(whole)).indptr.tolist() == [0, 1, 2]
+
+
+def test_what_is_refused_is_named_with_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In maps, and in frames, also where a frame is read in portions."""
+    monkeypatch.setattr("stream_apple.library.featurizer._PORTION", 4)
+    cells: list[Any] = [
+        [1.0, 2.0, 3.0, 4.0, 5.0, 2.0**60],
+        [1.0, "a", True, None, 2.5, object()],
+        ["a"] * 5 + [time(1)],
+    ]
+    for column in cells:
+        for frame in (pd.DataFrame({"x": column}), pd.DataFrame({"x": column, "y": 1.0})):
+            with pytest.raises(
+                UnreadableCellError, match=r"^row 5: column 'x': expected|^row 5: feature 'x': expected"
+            ):
+                Featurizer().frame(narwhals_of(frame))
+        with pytest.raises(UnreadableCellError, match=r"^row 5: "):
+            Featurizer().maps([{"x": cell} for cell in column])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Categorical([1, 2, None, 1]),
+        pd.Categorical([1.5, True, "x", ""]),
+        pa.array([3, None, 4, 3]).dictionary_encode(),
+        np.array([1.5, 2.0, 0.0, np.nan], np.longdouble),
+    ],
+    ids=["whole numbers", "of several types", "of pyarrow", "wide floats"],
+)
+def test_a_cell_means_the_same_beside_maps_and_decimals(column: Any) -> None:
+    """Which the codec reads: a category that is a number was a number there, in silence."""
+    kind = pa.table if isinstance(column, pa.Array) else pd.DataFrame
+    alone = Featurizer(EVERY).frame(narwhals_of(kind({"x": column})))
+    beside = Featurizer(EVERY).frame(narwhals_of(kind({"x": column, "y": [Decimal(0)] * 4, "z": [[""]] * 4})))
+    same(beside, alone)

@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from adapters.serving.asgi import learned
+from scipy import sparse
 from support.planted_pair import SETTINGS
 
 from stream_apple import load_model
@@ -39,6 +40,8 @@ def test_a_row_comes_in_each_form(model: LearnedModel) -> None:
     nothing: list[Any] = [[], np.ones((0, 3)), pd.DataFrame({"price": []})]
     for rows in nothing:
         assert model.predict(rows).tolist() == []
+    masked = np.ma.masked_array([[1.0, 2.0]], mask=[[False, True]])
+    assert model.predict(masked).tolist() == model.predict([[1.0, np.nan]]).tolist()
     assert model.predict([["a", 1.0]]).tolist() == model.predict([{"0": "a", "1": 1.0}]).tolist()
 
 
@@ -57,6 +60,12 @@ def test_a_row_comes_in_each_form(model: LearnedModel) -> None:
         ([{"a": 1.0}, {"a": 1j}], "row 1: expected numbers, texts, booleans, .* a complex"),
         ([{}, dict.fromkeys(map(str, range(4097)), 0.0)], r"row 1: expected at most 4,096 features .*, found 4,097"),
         (pd.DataFrame(np.zeros((1, 4097))), r"row 0: expected at most 4,096 features \(limits.max_features\)"),
+        (np.array([(1.0, 2.0)], "f8,f8"), "X: expected rows of cells, a two-dimensional array, found 1 dimensions"),
+        (sparse.coo_array(np.ones(3)), "X: expected rows of cells, a two-dimensional array, found 1 dimensions"),
+        (np.ones((1, 2), complex), "X: expected real numbers, found complex128"),
+        (sparse.csr_array(np.ones((1, 2), complex)), "X: expected real numbers, found complex128"),
+        (np.array([[(1.0, 2.0)]], "f8,f8"), "X: expected an array of numbers or texts, found one of records"),
+        ([{}, {"a": 1e308}], "row 1: feature 'a': expected a finite number"),
         ([{"values": "text"}], "column 'values': expected numbers, or bytes as packed features, found the text 'text'"),
         (pd.DataFrame({"indices": ["1"]}), "column 'indices': expected numbers, or bytes as packed features, .* '1'"),
         (np.ones((2, 4097)), r"row 0: expected at most 4,096 features \(limits.max_features\), found 4,097"),

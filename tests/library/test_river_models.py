@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from river import datasets, ensemble, evaluate, metrics, preprocessing
@@ -230,3 +231,48 @@ def test_it_is_shown_by_what_was_chosen() -> None:
     assert repr(AppleClassifier(bits=10)) == "AppleClassifier(bits=10)"
     several = ensemble.BaggingClassifier(AppleClassifier(bits=10), n_models=2, seed=1)
     assert evaluate.progressive_val_score(datasets.Phishing().take(300), several, metrics.ROCAUC()).get() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.ones((2, 2)), "X: expected a frame, found a ndarray"),
+        ([{"a": 1.0}, {"a": 2.0}], "X: expected a frame, found a list"),
+        (pl.DataFrame({"a": [1.0, 2.0]}).lazy(), "X: expected a frame, found a LazyFrame"),
+        (
+            pd.DataFrame([[1.0], [2.0]], columns=pd.MultiIndex.from_tuples([("a", "x")])),
+            r"expected a text or a whole number as name of a feature, found \('a', 'x'\)",
+        ),
+    ],
+    ids=["an array", "maps", "a frame that is not read yet", "names of two levels"],
+)
+def test_what_is_no_frame_is_refused(rows: Any, message: str) -> None:
+    """In words, and not in those of a library in between."""
+    for model in (AppleClassifier(), AppleRegressor()):
+        with pytest.raises(ValueError, match=message):
+            model.learn_many(rows, [False, True])
+        with pytest.raises(ValueError, match=message):
+            model.predict_many(rows)
+
+
+def test_labels_and_weights_behind_a_mask_are_refused() -> None:
+    """As missing ones are; NumPy's functions overlook masks."""
+    frame, masked = pd.DataFrame({"a": [1.0, 2.0]}), np.ma.masked_array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(ValueError, match=r"y: expected finite numbers .*, found nan in row 1"):
+        AppleRegressor().learn_many(frame, masked)
+    with pytest.raises(ValueError, match="w: expected finite weights from 0 to 1e12, found nan in row 1"):
+        AppleRegressor().learn_many(frame, [1.0, 2.0], masked)
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], ["no", "maybe", "yes"]], ids=len)
+def test_classes_may_be_an_array_of_pyarrow(labels: list[str]) -> None:
+    """As a column of a table is: its cells are no labels themselves."""
+    model = AppleClassifier(classes=pa.array(labels))
+    model.learn_one({"a": 1.0}, "yes")
+    assert list(model.predict_proba_one({"a": 1.0})) == labels
+
+
+def test_sort_names_is_true_or_false() -> None:
+    """A mistyped value would sort."""
+    with pytest.raises(ValueError, match="sort_names: expected True or False, found 'no'"):
+        AppleClassifier(sort_names="no").learn_one({"a": 1.0}, y=True)

@@ -138,9 +138,8 @@ def capture(estimator: Any) -> list[float]:
     """Note what the learner says of each example that it is given."""
     found: list[float] = []
 
-    def learn_rows(batch: Any, labels: Any, sample_weight: Any) -> None:
-        assert sample_weight is None
-        scores = estimator._online.learn(batch._replace(labels=labels, weights=np.ones(len(labels))))
+    def learn_rows(batch: Any, labels: Any, weights: Any) -> None:
+        scores = estimator._online.learn(batch._replace(labels=labels, weights=weights))
         found.extend(scores.predictions.tolist())
 
     estimator.__dict__["_learn_rows"] = learn_rows

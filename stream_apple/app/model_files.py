@@ -5,13 +5,14 @@ This needs no broker, as a file has all that its model depends on.
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from stream_apple.app.model_factories import onlooker_factory, settings_of
-from stream_apple.app.other_settings import differing_settings
+from stream_apple.app.other_settings import as_stored, differing_settings
 from stream_apple.config import Config, config_of
 from stream_apple.config.memory import check_models_fit, memory_limit
 from stream_apple.core.codec.feature_names import Names
@@ -63,7 +64,7 @@ def opened_model(content: bytes, path: Path, expected: Options | None = None) ->
     """
     saved = read_model_file(content, str(path))
     try:
-        config = config_of(saved.settings.sections(), str(path))
+        config = _config_of(saved, path)
         options = settings_of(config).options
     except (ConfigurationError, ValueError) as error:
         raise SnapshotError(f"{path}: expected settings of this version of stream_apple: {error}") from error
@@ -89,6 +90,18 @@ def opened_model(content: bytes, path: Path, expected: Options | None = None) ->
     except (SnapshotError, ModelError) as error:
         raise SnapshotError(f"{path}: {error}") from error
     return OpenedModel(saved, config, model)
+
+
+def _config_of(saved: SavedModel, path: Path) -> Config:
+    """Return the configuration that a file's settings make; ConfigurationError if they make none.
+
+    What a file does not tell is as it was before there was such a setting.
+    """
+    sections = {"output": {"probabilities": "classes"}} | saved.settings.sections()
+    learner = sections["learner"]
+    with suppress(ValueError):  # what is wrong with them is better told by the configuration
+        learner = as_stored(learner)
+    return config_of(sections | {"learner": learner}, str(path))
 
 
 def _told(config: Config, saved: SavedModel) -> str:

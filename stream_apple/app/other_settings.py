@@ -48,6 +48,17 @@ _Way = tuple[Any, list[_Difference]]
 """A section as it may have been, and in what that differs from the one that is configured."""
 
 
+def as_stored(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a stored model's learner, of which these are named; ValueError if they are none.
+
+    A setting that is not named has the value of the time before it existed, not today's default.
+    """
+    learner: dict[str, Any] = {**_FIRST, **named}
+    if LearnerSettings.model_validate(learner).options().mixed:  # others are named without it if it is the default
+        learner = {_PENDING: FIRST[_PENDING]} | learner
+    return learner
+
+
 def differing_settings(config: Config, partition: int, stored: Lineage, manifest: StoredManifest) -> str:
     """Return a text with each setting that differs and both values, and with a note if others can't be found out.
 
@@ -58,10 +69,7 @@ def differing_settings(config: Config, partition: int, stored: Lineage, manifest
     try:
         features = int(manifest.options[_FEATURES])
         named = {name: value for name, value in manifest.options.items() if name in LearnerSettings.model_fields}
-        # An option that the manifest lacks has the value of the time before it existed, not today's default.
-        learner = LearnerSettings.model_validate(_FIRST | named)
-        if learner.options().mixed:  # others are named without it if it is the default
-            learner = LearnerSettings.model_validate(_FIRST | {_PENDING: FIRST[_PENDING]} | named)
+        learner = LearnerSettings.model_validate(as_stored(named))
     except (ValueError, TypeError, LookupError, AttributeError):
         return "the options of its learner can't be told: a newer version of stream_apple has made it"
     limits = config.limits.model_copy(update={_FEATURES: features})

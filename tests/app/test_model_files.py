@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from stream.snapshots.forgery import content_of, file_of
 from support.records import stream
 
 from stream_apple.app.inspect import from_file
@@ -17,7 +18,7 @@ from stream_apple.config import Config
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.merge import merge
 from stream_apple.core.learner.merging.mergeable import merged_digest
-from stream_apple.core.learner.options import mergeable
+from stream_apple.core.learner.options import FIRST, mergeable
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
@@ -26,18 +27,44 @@ from stream_apple.stream.snapshots.model_file import model_file_of
 LEARNER: dict[str, Any] = mergeable({"bits": 10})
 
 
-def save(path: Path, partition: int, learner: dict[str, Any] | None = None, names: str = "a") -> PartitionModel:
+def save(
+    path: Path, partition: int, learner: dict[str, Any] | None = None, names: str = "a", **sections: dict[str, Any]
+) -> PartitionModel:
     """Write the model that a partition has learned, as `inspect --save` does."""
-    config = Config.model_validate({"learner": learner or LEARNER})
+    config = Config.model_validate({"learner": learner or LEARNER, **sections})
     model = onlooker_factory(config)(partition, Provenance.of(config).lineage(partition, 0))
     model.process(stream(600, seed=partition, partition=partition))
     assert model.learner.census().parents.sum() > 0 or model.learner.options.method != "apple"
     known = Names()
     known.add([(partition + 1, names)])
-    settings = config.model_dump(mode="json", include={"learner", "epochs", "limits"})
+    output = {"output"} if config.output.identity(config.learner.loss) else set()
+    settings = config.model_dump(mode="json", include={"learner", "epochs", "limits"} | output)
     pointer = SnapshotPointer(model.next_offset, 3, 4, model.digest())
     path.write_bytes(model_file_of(model, "group", settings, pointer, known))
     return model
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {"combine": "off"},
+        {"combine": "off", "loss": "logistic"},
+        {"method": "quadratic"},
+        {"rehearsal": "off"},
+        {"rehearsal": "off", "stack_loss": "plain", "shrinkage": 0.0, "pending_labels": 0},
+    ],
+    ids=str,
+)
+def test_a_file_of_an_older_version(tmp_path: Path, learner: dict[str, Any]) -> None:
+    """What its settings do not tell is as it was before there was such a setting."""
+    model = save(tmp_path / "0", 0, {"bits": 10} | learner, output={"probabilities": "classes"})
+    content = content_of((tmp_path / "0").read_bytes())
+    told = content["settings"]["learner"]
+    content["settings"]["learner"] = {name: value for name, value in told.items() if value != FIRST.get(name)}
+    (tmp_path / "0").write_bytes(file_of(content))
+    opened = open_model_file(tmp_path / "0")
+    assert opened.model.lineage == model.lineage
+    assert opened.model.digest() == model.digest()
 
 
 @pytest.mark.parametrize("parents", ["votes", "union"])

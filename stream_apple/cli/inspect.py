@@ -24,6 +24,7 @@ from stream_apple.cli.options.common import AS_JSON, PARTITIONS
 from stream_apple.cli.options.parameters import OutputFile, refuse_writing_over
 from stream_apple.cli.output import number_or_dash, printable_facts, say, table_console
 from stream_apple.config import Config, load
+from stream_apple.errors import ConfigurationError
 
 _BAR = 12
 _SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last epoch", "recent": "recent"}
@@ -84,7 +85,13 @@ def command(
         return
     console = table_console()
     for facts in models:
-        _show(console, printable_facts(facts))
+        try:
+            _show(console, printable_facts(facts))
+        except KeyError as absent:
+            raise ConfigurationError(
+                f"expected a view of a model with {absent}, found one without: a worker of another version gave it; "
+                f"take that version's `inspect`, or --json"
+            ) from absent
 
 
 def _from_kafka(config: Config, partitions: tuple[int, ...], top: int, target: Path | None) -> Iterator[Facts]:

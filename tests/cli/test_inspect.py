@@ -130,3 +130,13 @@ def test_a_server_that_is_no_worker() -> None:
         thread.join()
     assert result.exit_code == 78
     assert "/status: expected a worker, found another kind of server: status 501" in result.output
+
+
+def test_a_worker_of_a_version_that_tells_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 0.1.0 had no weights that are brought to zero: it is told what lacks, where a traceback was."""
+    facts = view_model(new_model(), Names(), 5).facts(5)
+    del facts["options"]["l1"]
+    monkeypatch.setattr("stream_apple.cli.inspect.from_worker", lambda *_: [facts])
+    result = CliRunner().invoke(main, ["inspect", "--url", "http://worker"])
+    assert result.exit_code == 78
+    assert "expected a view of a model with 'l1', found one without: a worker of another version" in result.output

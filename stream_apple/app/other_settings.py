@@ -53,7 +53,7 @@ def as_stored(named: Mapping[str, Any]) -> dict[str, Any]:
 
     A setting that is not named has the value of the time before it existed, not today's default.
     """
-    learner = _FIRST | named
+    learner: dict[str, Any] = {**_FIRST, **named}
     if LearnerSettings.model_validate(learner).options().mixed:  # others are named without it if it is the default
         learner = {_PENDING: FIRST[_PENDING]} | learner
     return learner

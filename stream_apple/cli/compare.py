@@ -214,7 +214,8 @@ def _verdict(standing: LossStanding) -> str:
     if standing.better is None:
         if math.isinf(standing.gain_radius):
             return "not yet"
-        return f"not yet: the challenger's loss is smaller by {standing.gain:.2%} \u00b1 {standing.gain_radius:.2%}"
+        size = f"{'smaller' if standing.gain >= 0 else 'larger'} by {abs(standing.gain):.2%}"
+        return f"not yet: the challenger's loss is {size} \u00b1 {standing.gain_radius:.2%}"
     gain = standing.gain if standing.better == "challenger" else -standing.gain
     since = "" if standing.since_ms is None else f", since {utc_text(standing.since_ms, 'minutes')} UTC"
     return f"{standing.better} is better by {gain:.2%} \u00b1 {standing.gain_radius:.2%} of the champion's loss{since}"

@@ -57,8 +57,7 @@ def save(
 )
 def test_a_file_of_an_older_version(tmp_path: Path, learner: dict[str, Any]) -> None:
     """What its settings do not tell is as it was before there was such a setting."""
-    sections = {"learner": {"bits": 10} | learner, "output": {"probabilities": "classes"}}
-    model = save(tmp_path / "0", 0, **sections)
+    model = save(tmp_path / "0", 0, {"bits": 10} | learner, output={"probabilities": "classes"})
     content = content_of((tmp_path / "0").read_bytes())
     told = content["settings"]["learner"]
     content["settings"]["learner"] = {name: value for name, value in told.items() if value != FIRST.get(name)}

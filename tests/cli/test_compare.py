@@ -30,6 +30,10 @@ def told(comparison: LossComparison, **fields: Any) -> ComparisonReport:
             STANDING._replace(better=None, radius=0.1),
             "not yet: the challenger's loss is smaller by 4.00% \u00b1 20.00%",
         ),
+        (
+            STANDING._replace(difference=-0.02, better=None, radius=0.1),
+            "not yet: the challenger's loss is larger by 4.00% \u00b1 20.00%",
+        ),
         (STANDING._replace(better=None, radius=math.inf), "not yet"),
         (STANDING._replace(since_ms=1 << 62), f"since {1 << 62}"),
     ],

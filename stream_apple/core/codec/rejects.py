@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import float_info
 from typing import TYPE_CHECKING
 
 import msgpack
@@ -97,7 +98,10 @@ def _expected(reason: Reason, key: str | None, place: int, limits: Limits, types
             return "a msgpack map or a JSON object" if place == 0 else "a str as key"
         return types.get(key, types["features"])
     labels = f"a label from {limits.min_label:g} to {limits.max_label:g} (limits.min_label, limits.max_label)"
-    if limits.binary:
+    weights = f"a weight from 0 to {limits.max_weight:g} (limits.max_weight)"
+    if limits.max_weight == float_info.max:  # a joiner leaves the limits to workers
+        labels, weights = "a label that is finite", "a weight from 0 on that is finite"
+    elif limits.binary:
         labels = "a label of 1 or -1 (0 is read as -1)"
     elif limits.classes:
         labels = f"a label that is a whole number from 0 to {limits.classes - 1}"
@@ -108,7 +112,7 @@ def _expected(reason: Reason, key: str | None, place: int, limits: Limits, types
         Reason.TOO_MANY_FEATURES: f"at most {limits.max_features} features",
         Reason.BAD_VALUE: "a value that is finite as a 32-bit float",
         Reason.OVERFLOW: "a value below 2^60 (1.15e18) in size",
-        Reason.BAD_WEIGHT: f"a weight from 0 to {limits.max_weight:g} (limits.max_weight)",
+        Reason.BAD_WEIGHT: weights,
         Reason.BAD_LABEL: labels,
         Reason.BAD_ID: "an id in UTF-8",
     }[reason]

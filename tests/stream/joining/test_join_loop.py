@@ -1,5 +1,7 @@
 """The joiner's loop where logs have lost what it needs; all else it goes through is in `tests/simulation/joining`."""
 
+import math
+
 import msgpack
 import pytest
 from simulation.cluster import MemoryCluster
@@ -125,6 +127,17 @@ def test_impressions_are_deleted_before_they_are_joined(world: World) -> None:
     assert world.joiner.ended is End.LEFT
     assert isinstance(world.joiner.error, GapError)
     assert 'worker.accept_gap = ["0@0"]' in str(world.joiner.error)
+
+
+def test_limits_that_are_not_the_joiners_are_not_named(world: World) -> None:
+    """It passes on what any worker might take: a dead letter that named `limits.max_label` would mislead."""
+    world.send(JOIN_RULE.impressions, "a")
+    world.send(JOIN_RULE.outcomes, "a", math.inf)
+    world.pass_time(DUE + 5)
+    world.commit()
+    assert world.refused() == [(JOIN_RULE.outcomes, 0, "bad_label")]
+    (letter,) = world.cluster.log(DEAD_LETTERS, 0).committed()
+    assert "expected a label that is finite, found a number: inf" in str(letter.headers())
 
 
 def test_impressions_that_were_made_anew(world: World) -> None:

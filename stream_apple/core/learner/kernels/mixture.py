@@ -16,15 +16,15 @@ forgetting (for the squared loss: recursive least squares, with a ridge that is 
 "clipped"` it learns from the loss of its clipped score: a score beyond the largest label is no error if the label is
 the largest, and so at the other end. Where labels are one of two, it would otherwise have to keep its scores near both
 of them, and would be less sure than it could. As a rule the stack beats the best predictor, but nothing bounds its
-loss. So the published score is a mixture of linear, average and stack, by the
-aggregating algorithm (Vovk 1990; with a fixed share for each, Herbster, Warmuth 1998). If the first shares are p, the
-mixture's loss exceeds linear's by at most log(1 / p[linear]) for the logistic loss; for the squared loss by half of
-that, times the squared range of the labels. SHARE adds a little to this bound with each example, and DEALT with each
-restart (`drift.py`). The bound holds for any labels, and is multiplied by the largest importance weight. The
-algorithm's rate is one over the unit of this bound. When the unit grows (a label beyond the range, a heavier example)
-the shares are tempered, so that earlier losses count in the new unit; otherwise the shares would be far too sure.
-A weight counts only after its example was scored, by shares that may have become as small as SHARE * p[linear]. So an
-example that is heavier than all before it may add up to log(1 / (SHARE * p[linear])) = 11.6 times its weight.
+loss. So the published score is a mixture of linear, average and stack, by the aggregating algorithm (Vovk 1990; with a
+fixed share for each, Herbster, Warmuth 1998). If the first shares are p, the mixture's loss exceeds linear's by at most
+log(1 / p[linear]) for the logistic loss; for the squared loss by half of that, times the squared range of the labels.
+SHARE adds a little to this bound with each example, and DEALT with each restart (`drift.py`). The bound holds for any
+labels, and is multiplied by the largest importance weight. The algorithm's rate is one over the unit of this bound.
+When the unit grows (a label beyond the range, a heavier example) the shares are tempered, so that earlier losses count
+in the new unit; otherwise the shares would be far too sure. A weight counts only after its example was scored, by
+shares that may have become as small as SHARE * p[linear]. So an example that is heavier than all before it may add up
+to log(1 / (SHARE * p[linear])) = 11.6 times its weight.
 
 Where labels come late, the score that counts is the one that was given when the prediction was asked for (the *early*
 score). With the first label of such an example two more predictors get shares: the constant, and SLOW_LINEAR. Shares

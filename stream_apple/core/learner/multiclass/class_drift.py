@@ -41,7 +41,9 @@ def restart_classes(table: Table, mixture: Mixture, watch: Watch, examples: int,
     holds = np.float32(what_holds(watch))
     restart(table, mixture, watch, examples)
     blocks = table.class_weights.reshape(len(table.slots), -1, classes)
-    blocks[:, [BLOCK_OF_WEIGHTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_AVERAGES]] *= holds
-    blocks[:, [BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_GRADIENTS]] *= max(abs(holds), np.float32(LEAST_KEPT))
+    for weights in (BLOCK_OF_WEIGHTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_AVERAGES):
+        blocks[:, weights] *= holds
+    for gradients in (BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_GRADIENTS):
+        blocks[:, gradients] *= max(abs(holds), np.float32(LEAST_KEPT))
     for name in ("weight", "linear_weight"):  # the largest differences between the weights of two classes
         np.abs(table.slots[name], out=table.slots[name])

@@ -107,14 +107,18 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             newest = None if provenance.merging is None else newest_merge(logs, provenance)
         except OtherSettingsError as error:
             raise _of_other_settings(config, store, 0, error) from error
-        found = False
+        found, untold = False, None
         for number, committed in sorted(logs.committed_now(numbers).items()):
             if committed is None:
                 continue
             try:
                 metadata, model, fault = store.newest(number, committed)
             except OtherSettingsError as error:
-                raise _of_other_settings(config, store, number, error) from error
+                told = _of_other_settings(config, store, number, error)
+                if error.noted.snapshot is not None:
+                    raise told from error
+                untold = untold or told  # the snapshot of another partition may tell what differs
+                continue
             if fault is not None:
                 raise SnapshotError(str(fault)) from fault
             if model is None or metadata.snapshot is None:
@@ -123,6 +127,8 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             names = newest_names(logs, model, committed.offset, decoder, top)
             view = view_model(model, names, top, metadata.snapshot)
             yield Inspected(model, view, names, metadata.snapshot, view_merging(metadata, newest))
+        if untold is not None:
+            raise untold
         if not found:
             raise NoSnapshotError(
                 f"expected a snapshot of group {provenance.group} in {provenance.topics.models}, found none of "

@@ -126,23 +126,23 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
 
 def test_what_no_snapshot_tells(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
     """Of a model of other settings, whose worker was killed before its first snapshot, it says what would tell them."""
-    path = write_config(tmp_path / "stream_apple.toml", kafka, topics=create_worker_topics(topic))
+    path = write_config(tmp_path / "stream_apple.toml", kafka, topics=create_worker_topics(topic, 2))
     config = load(path, {})
-    note = OffsetMetadata(Provenance.of(config).lineage(0, 0), None)
 
-    def told() -> str:
+    def told(partition: int, snapshot: SnapshotPointer | None) -> str:
+        note = OffsetMetadata(Provenance.of(config).lineage(partition, 0), snapshot)
         member = Consumer({**config.kafka, "group.id": config.worker.group})
-        place = TopicPartition(config.topics.examples, 0, 7, note.to_text())
+        place = TopicPartition(config.topics.examples, partition, 7, note.to_text())
         member.commit(offsets=[place], asynchronous=False)
         member.close()
         done = call_command("inspect", "--config", str(path), environment={"STREAM_APPLE_LEARNER__BITS": "13"})
         assert done.returncode == 78
         return done.stderr
 
-    other = f"the model of {config.topics.examples}-0 in group {config.worker.group} was made with other settings"
-    assert f"{other} than these; only a snapshot tells which, and there is none yet: start a worker" in told()
-    note = note._replace(snapshot=SnapshotPointer(7, 0, 3, "0" * 32))
-    assert f"only its snapshot tells which, and can't be read in {config.topics.models}" in told()
+    other = f"in group {config.worker.group} was made with other settings than these; only"
+    assert f"{config.topics.examples}-0 {other} a snapshot tells which, and there is none yet: start a" in told(0, None)
+    found = told(1, SnapshotPointer(7, 0, 3, "0" * 32))
+    assert f"{config.topics.examples}-1 {other} its snapshot tells which, and can't be read in" in found
 
 
 def test_sources_are_named_one_at_a_time(tmp_path: Path) -> None:

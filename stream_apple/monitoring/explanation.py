@@ -24,7 +24,7 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.multiclass.layout import BLOCK_OF_AVERAGES, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_WEIGHTS
 from stream_apple.core.learner.state.table import Table
-from stream_apple.core.learner.state.weights import APPLE, weights_at
+from stream_apple.core.learner.state.weights import APPLE, AVERAGE, LINEAR, weights_at
 from stream_apple.monitoring.inspection import view_monomials
 from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
 
@@ -36,7 +36,7 @@ ROUNDING = "(rounding)"
 """The remainder after REST, which is itself rounded; it is there only if the sum would not be exact without it."""
 
 _CLASS_BLOCKS = {"linear": BLOCK_OF_LINEAR_WEIGHTS, "average": BLOCK_OF_AVERAGES, "apple": BLOCK_OF_WEIGHTS}
-"""Predictor of a mixture of classes -> its block of a row of `class_weights`, in the order of the shares."""
+"""Predictor of a mixture of classes -> its block of a row of `class_weights`."""
 
 
 class Contribution(NamedTuple):
@@ -196,7 +196,7 @@ def _class_weights(
     k, rows = learner.options.classes, table.class_weights[places]
     shares = {"apple": 1.0}
     if learner.options.mixed:
-        shares = dict(zip(_CLASS_BLOCKS, learner.mixture_shares().tolist(), strict=True))
+        shares = dict(zip(_CLASS_BLOCKS, learner.mixture_weights()[[LINEAR, AVERAGE, APPLE]].tolist(), strict=True))
     weights = np.stack([rows[:, _CLASS_BLOCKS[name] * k : (_CLASS_BLOCKS[name] + 1) * k] for name in shares])
     weights = weights.astype(np.float64)
     for number, name in enumerate(shares):

@@ -57,7 +57,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "drift ignored": {"drift": "ignore"},
     "any degree": {"max_degree": 250},
     "no shrinkage": {"shrinkage": 0.0},
-    "plain loss of the stack": {"stack_loss": "plain"},
+    "plain loss of the stack, none of classes": {"stack_loss": "plain"},
     "one budget": {"product_budget": 500},
     "classes at the usual rate": {"learning_rate": 0.5},
 }
@@ -210,7 +210,7 @@ def measured(given: Set, chosen: Mapping[str, Any]) -> Measured:
 _NOT_FOR: Mapping[Loss, frozenset[str]] = {
     "squared": frozenset(),
     "logistic": frozenset({"label_units", "stack_loss"}),
-    "softmax": frozenset({"label_units", "shrinkage", "stack_loss"}),
+    "softmax": frozenset({"label_units", "shrinkage"}),
 }
 
 

@@ -96,4 +96,5 @@ def _rule_of(options: Options, *, by_level: bool) -> LearningRule:
         sampled_votes=options.votes == "sampled",
         shrinkage=float(options.shrinkage or 0.0),
         clipped_stack=options.stack_loss == "clipped",
+        class_stack=options.stack_loss == "log",
     )

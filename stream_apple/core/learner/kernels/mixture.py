@@ -55,6 +55,7 @@ from stream_apple.core.learner.state.work import Numbers64
 
 SHARED = ("linear", "average", "stack", "constant", "slow_linear")  # in this order; the last two where labels are late
 STACK = PREDICTORS  # index in `mixing` of the stack's score, after the predictors'; STACK + 1: the same, not clipped
+NEWTON_VECTOR = STACK + 2 + PREDICTORS * PREDICTORS  # index in `mixing` of the vector of `newton_step`, behind a matrix
 FAST_RATE = 6.0  # times the learning rate
 SLOW_LINEAR_RATE = 0.125
 FAST_LINEAR_RATE = 10.0
@@ -261,7 +262,13 @@ def learn_mixture(
     slope, curvature = descent_of(loss, stacked, target.label)
     if clipped and (stacked >= high == target.label or stacked <= low == target.label):
         slope, curvature = 0.0, 0.0
-    _step(mixture, mixing, target.importance * slope, target.importance * curvature, RIDGE * unit)
+    slope, curvature = target.importance * slope, target.importance * curvature
+    for i in range(PREDICTORS):
+        mixing[NEWTON_VECTOR + i] = mixing[i] * slope
+        for j in range(i + 1):
+            at = i * PREDICTORS + j
+            mixture.curvature[at] = mixture.curvature[at] * KEEP + curvature * mixing[i] * mixing[j]
+    newton_step(mixture, mixing, RIDGE * unit)
 
 
 @part
@@ -289,16 +296,15 @@ def _learn_shares(mixture: Mixture, mixing: Numbers64, constant: float, loss: in
 
 
 @part
-def _step(mixture: Mixture, mixing: Numbers64, slope: float, curvature: float, ridge: float) -> None:
-    """Add (curvature matrix + ridge)^-1 * scores * slope to the stack, by a Cholesky decomposition L D L'."""
-    n, base = PREDICTORS, STACK + 2
-    matrix, vector = base, base + n * n
+def newton_step(mixture: Mixture, mixing: Numbers64, ridge: float) -> None:
+    """Add (curvature matrix + ridge)^-1 * vector to the stack, by a Cholesky decomposition L D L'.
+
+    The vector is mixing[NEWTON_VECTOR:], which this overwrites.
+    """
+    n, matrix, vector = PREDICTORS, STACK + 2, NEWTON_VECTOR
     for i in range(n):
         for j in range(i + 1):
-            at = i * n + j
-            kept = mixture.curvature[at] * KEEP + curvature * mixing[i] * mixing[j]
-            mixture.curvature[at] = kept
-            mixing[matrix + at] = kept
+            mixing[matrix + i * n + j] = mixture.curvature[i * n + j]
         mixing[matrix + i * n + i] += ridge
     for j in range(n):
         diagonal = mixing[matrix + j * n + j]
@@ -314,7 +320,7 @@ def _step(mixture: Mixture, mixing: Numbers64, slope: float, curvature: float, r
                 entry -= mixing[matrix + i * n + k] * mixing[matrix + j * n + k] * mixing[matrix + k * n + k]
             mixing[matrix + i * n + j] = entry * inverse
     for i in range(n):
-        entry = mixing[i] * slope
+        entry = mixing[vector + i]
         for k in range(i):
             entry -= mixing[matrix + i * n + k] * mixing[vector + k]
         mixing[vector + i] = entry

@@ -21,15 +21,15 @@ from stream_apple.core.learner.state.table import Floats
 from stream_apple.core.learner.state.work import LANES, Numbers64
 
 BLOCK_OF_WEIGHTS, BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_LINEAR_GRADIENTS, BLOCK_OF_AVERAGES = range(5)
-CLASS_EXPANDED, CLASS_LINEAR, CLASS_AVERAGE = range(3)
-"""The predictors in the scratch: apple (or the only predictor), the linear one alongside, and the average."""
+CLASS_EXPANDED, CLASS_LINEAR, CLASS_AVERAGE, CLASS_STACK = range(4)
+"""What has scores in the scratch: apple (or the only predictor), the linear one alongside, the average, the stack."""
 
 
 class ClassWork(NamedTuple):
     """The scratch of one example of k classes, with room for n, which is k rounded up to whole LANES.
 
-    scores         float64[3 * n]  of each predictor, of whose n numbers k are used; `softmax` makes the largest 0
-    probabilities  float64[3 * n]  their softmax
+    scores         float64[4 * n]  of each predictor, of whose n numbers k are used; `softmax` makes the largest 0
+    probabilities  float64[4 * n]  their softmax
     published      float64[k]      the probabilities that are published
     rivals         float64[n]      the softmax over the classes that are not the label
     sensitivity    float64[n]      the score's change per unit of step
@@ -57,8 +57,8 @@ def empty_class_work(classes: int) -> ClassWork:
     """Return scratch for `classes` classes; empty arrays if there are 0."""
     room = -(-classes // LANES) * LANES
     return ClassWork(
-        np.zeros(3 * room),
-        np.zeros(3 * room),
+        np.zeros((CLASS_STACK + 1) * room),
+        np.zeros((CLASS_STACK + 1) * room),
         np.zeros(classes),
         np.zeros(room),
         np.zeros(room),

@@ -1,11 +1,12 @@
 """The kernel of models of k classes, which scores and then learns like `kernels/plain.py`, with a score for each class.
 
 Probabilities are published. Without a mixture they are apple's own. A mixture has three predictors, the linear one, the
-average of apple's weights, and apple itself, and mixes their probabilities by their shares: Bayes' rule, the
-aggregating algorithm for the log loss, at rate 1 (Vovk 1990), with a fixed share as in `kernels/mixture.py`. So its
-loss exceeds the linear predictor's by at most log(1 / p[linear]) = 0.1, plus about SHARE for each example and DEALT for
-each restart (`class_drift.py`), all times the largest importance weight; an example that is heavier than all before it
-may add more, as there. There is no stack: apple takes its place.
+average of apple's weights, and apple itself, and a stack of the three (`class_stack.py`). The probabilities of linear,
+average and stack are mixed by their shares: Bayes' rule, the aggregating algorithm for the log loss, at rate 1 (Vovk
+1990), with a fixed share as in `kernels/mixture.py`. So its loss exceeds the linear predictor's by at most log(1 /
+p[linear]) = 0.1, plus about SHARE for each example and DEALT for each restart (`class_drift.py`), all times the largest
+importance weight; an example that is heavier than all before it may add more, as there. With `stack_loss = "plain"`, as
+in the first version, apple takes the place of the stack.
 """
 
 import math
@@ -22,6 +23,7 @@ from stream_apple.core.learner.kernels.mixture import FIRST_SHARES, LIGHTEST, SH
 from stream_apple.core.learner.kernels.rows import Scores, count_learned, is_learned, row_features
 from stream_apple.core.learner.kernels.update import clear_active, gather_base
 from stream_apple.core.learner.multiclass.class_drift import has_class_loss_risen
+from stream_apple.core.learner.multiclass.class_stack import learn_class_stack, stack_classes
 from stream_apple.core.learner.multiclass.class_update import (
     admit_classes,
     gather_classes,
@@ -30,7 +32,13 @@ from stream_apple.core.learner.multiclass.class_update import (
     step_linear,
     widen_classes,
 )
-from stream_apple.core.learner.multiclass.layout import CLASS_AVERAGE, CLASS_EXPANDED, CLASS_LINEAR, ClassWork
+from stream_apple.core.learner.multiclass.layout import (
+    CLASS_AVERAGE,
+    CLASS_EXPANDED,
+    CLASS_LINEAR,
+    CLASS_STACK,
+    ClassWork,
+)
 from stream_apple.core.learner.state.model import Mixture, Model
 from stream_apple.core.learner.state.recent import keep_recent
 from stream_apple.core.learner.state.table import U0
@@ -39,7 +47,7 @@ from stream_apple.core.learner.state.work import Numbers64, Work
 
 
 def empty_class_mixture(*, mixed: bool) -> Mixture:
-    """Return the mixture of a model that has learned nothing; apple has the share that is the stack's elsewhere."""
+    """Return the mixture of a model that has learned nothing; its stack publishes apple's score."""
     mixture = empty_mixture(mixed=mixed)
     mixture.stack[:] = 0.0
     mixture.stack[APPLE : APPLE + 1] = 1.0
@@ -54,6 +62,7 @@ def process_classes(
     """Do what `process_mixed` does; labels are whole numbers from 0 to classes - 1, which is not checked here."""
     slots, rule, features, counts = model.table.slots, model.rule, work.features, model.scalars.counts
     stride = np.uint64(len(class_work.rivals))
+    third = CLASS_STACK if rule.class_stack else CLASS_EXPANDED
     predictors = CLASS_AVERAGE + 1 if rule.mixed else CLASS_LINEAR + 1 if rule.alongside else CLASS_EXPANDED + 1
     for row in range(start, stop):
         label, importance = batch.labels[row], batch.weights[row]
@@ -64,10 +73,12 @@ def process_classes(
         for which in range(predictors):
             first = np.uint64(which) * stride
             finite &= softmax(class_work.scores, class_work.probabilities, first, first + np.uint64(rule.classes))
+        if finite and rule.class_stack:
+            finite = stack_classes(model.mixture, class_work, rule.classes)
         if not finite:
             clear_active(slots, features, old)
             return row
-        publish_classes(model, class_work, scores, row, label)
+        publish_classes(model, class_work, scores, row, label, third)
         if not learning:
             clear_active(slots, features, old)
             continue
@@ -76,7 +87,9 @@ def process_classes(
         y = int(label)
         if rule.mixed:
             keep_recent(model.recent, example, label, importance)
-            learn_class_shares(model.mixture, class_work, y, importance)
+            learn_class_shares(model.mixture, class_work, y, importance, third)
+            if rule.class_stack:
+                learn_class_stack(model.mixture, class_work, work.mixing, rule.classes, y, importance)
         admit_classes(model, features, old, found)
         widen_classes(model, features, U0 if wider else old, found)
         prepare_step(model, features, found, CLASS_EXPANDED, class_work, y, importance)
@@ -91,18 +104,19 @@ def process_classes(
 
 
 @part
-def publish_classes(model: Model, class_work: ClassWork, scores: Scores, row: int, label: float) -> None:
-    """Mix the predictors' probabilities, and write the row of `scores`."""
+def publish_classes(model: Model, class_work: ClassWork, scores: Scores, row: int, label: float, third: int) -> None:
+    """Mix the predictors' probabilities, and write the row of `scores`; `third` has the third of the shares."""
     rule, probabilities, published = model.rule, class_work.probabilities, class_work.published
     k, stride = rule.classes, len(class_work.rivals)
     if rule.mixed:
         shares = model.mixture.shares
         for c in range(k):
-            linear, average = (
+            linear, average, last = (
                 probabilities[np.uint64(CLASS_LINEAR * stride + c)],
                 probabilities[np.uint64(CLASS_AVERAGE * stride + c)],
+                probabilities[np.uint64(third * stride + c)],
             )
-            published[c] = min(shares[0] * linear + shares[1] * average + shares[2] * probabilities[c], 1.0)
+            published[c] = min(shares[0] * linear + shares[1] * average + shares[2] * last, 1.0)
     else:
         for c in range(k):
             published[c] = probabilities[c]
@@ -132,7 +146,7 @@ def most_probable(probabilities: Numbers64, first: int, classes: int) -> int:
 
 
 @part
-def learn_class_shares(mixture: Mixture, class_work: ClassWork, label: int, importance: float) -> None:
+def learn_class_shares(mixture: Mixture, class_work: ClassWork, label: int, importance: float, third: int) -> None:
     """Update the shares by Bayes' rule, with importance in units of the heaviest example."""
     heaviest, stride = mixture.heaviest[0], len(class_work.rivals)
     if importance > heaviest:
@@ -140,9 +154,9 @@ def learn_class_shares(mixture: Mixture, class_work: ClassWork, label: int, impo
         mixture.heaviest[0] = heaviest = max(importance, LIGHTEST)
     shares, rate, most, total = mixture.shares, importance / heaviest, 0.0, 0.0
     for which in range(3):
-        most = max(most, class_work.probabilities[np.uint64(_predictor_of_class_share(which) * stride + label)])
+        most = max(most, class_work.probabilities[np.uint64(_predictor_of_class_share(which, third) * stride + label)])
     for which in range(3):
-        chance = class_work.probabilities[np.uint64(_predictor_of_class_share(which) * stride + label)]
+        chance = class_work.probabilities[np.uint64(_predictor_of_class_share(which, third) * stride + label)]
         shares[which] *= math.exp(rate * math.log(chance / most))
         total += shares[which]
     for which in range(3):
@@ -150,6 +164,6 @@ def learn_class_shares(mixture: Mixture, class_work: ClassWork, label: int, impo
 
 
 @part
-def _predictor_of_class_share(which: int) -> int:
-    """Return the predictor that shares[which] belongs to: linear, average, apple."""
-    return CLASS_LINEAR if which == 0 else CLASS_AVERAGE if which == 1 else CLASS_EXPANDED
+def _predictor_of_class_share(which: int, third: int) -> int:
+    """Return the predictor that shares[which] belongs to: linear, average, or the third."""
+    return CLASS_LINEAR if which == 0 else CLASS_AVERAGE if which == 1 else third

@@ -20,7 +20,7 @@ Discretise = Literal["none", "quantile", "mdl", "auto", "spline"]
 Collisions = Literal["evict", "share"]
 Drift = Literal["ignore", "restart"]
 Votes = Literal["all", "sampled"]
-StackLoss = Literal["plain", "clipped"]
+StackLoss = Literal["plain", "clipped", "log"]
 Rehearsal = Literal["off", "on"]
 
 BITS = IntegerBounds(8, 30)
@@ -196,17 +196,18 @@ class DeclaredOptions:
     stack_loss: Annotated[
         StackLoss | None,
         Option(
-            "With --loss squared: what the mixture of the predictors' scores learns from, its score's loss (plain) or "
-            "that of the clipped score.  [default: clipped in a mixture]",
+            "What the mixture's stack learns from: with --loss squared the loss of its score (plain) or of the clipped "
+            "score; with softmax its log loss, or there is none (plain).  [default: clipped or log in a mixture]",
             first="plain",
             expert=True,
         ),
     ] = None
-    """With `loss = "squared"`: the loss by which the mixture learns how to combine the scores of its predictors.
-    `clipped`: that of the combined score within the smallest and the largest label, which is how it is published.
-    `plain`: that of the score before, to which 1.2 is as wrong as 0.8 if labels are at most 1; as in the first version.
-    On 21 sets of two labels errors were 2 % and losses 4 % lower. Of amounts few are the smallest or the largest, so it
-    makes no difference."""
+    """The loss by which the stack learns: it combines the scores of the mixture's predictors. With `loss = "squared"`
+    it is `clipped`, that of the combined score within the smallest and the largest label, which is how it is published,
+    or `plain`, that of the score before, to which 1.2 is as wrong as 0.8 if labels are at most 1; as in the first
+    version. On 21 sets of two labels errors were 2 % and losses 4 % lower with `clipped`. Of amounts few are the
+    smallest or the largest, so it makes no difference. With `loss = "softmax"` it is `log`, that of the combined
+    probabilities; with `plain` there is no stack, as in the first version, and apple takes its place."""
     early_growth: Annotated[
         int | None,
         Option(

@@ -37,6 +37,7 @@ def _row(option: str, value: object, where: Where | None = None) -> Default:
 _TUPLES: Where = {"method": ("tuples",)}
 _MIX: Where = {"combine": ("mix",)}
 _SQUARED: Where = {"loss": ("squared",)}
+_SOFTMAX: Where = {"loss": ("softmax",)}
 _NO_CLASSES: Where = {"loss": ("squared", "logistic")}
 _NO_DECAY: Where = {"l1": (0,), "l2": (0,)}
 _NOT_COUNTED: Where = {"selection": Except("mi"), "warm_start": ("none",)}
@@ -48,7 +49,7 @@ DEFAULTS: tuple[Default, ...] = (
     _row("bits", 24, {"method": ("cubic",)}),
     _row("bits", 22, {"order": (3, 4)}),
     _row("bits", 18),
-    _row("learning_rate", 0.75, _MIX | {"loss": ("softmax",)}),
+    _row("learning_rate", 0.75, _MIX | _SOFTMAX),
     _row("learning_rate", 0.5),
     _row("selection", "mi", _TUPLES | {"loss": ("logistic",)}),
     _row("selection", "cv", _TUPLES),
@@ -71,6 +72,7 @@ DEFAULTS: tuple[Default, ...] = (
     _row("drift", "restart", _MIX),
     _row("label_units", 10, _MIX | _SQUARED),
     _row("stack_loss", "clipped", _MIX | _SQUARED),
+    _row("stack_loss", "log", _MIX | _SOFTMAX),
     *(_row(name, FIRST[name]) for name, each in DECLARED.items() if each.default is None and name in FIRST),
 )
 """The first row that holds counts. Rows are read in their order, and see what those above have filled. Where no row of

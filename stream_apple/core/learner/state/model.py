@@ -72,6 +72,7 @@ class LearningRule(NamedTuple):
     sampled_votes  products ask for slots in some examples only, see `admission.py`
     shrinkage  of average weights, see `mixed_update.py`; 0: there is a fast linear predictor in place of the shrunk one
     clipped_stack  the stack learns from the loss of its clipped score, see `mixture.py`
+    class_stack  a mixture of classes has a stack, see `multiclass/class_stack.py`
     warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
     plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the update is adaptive
     classes    the number of classes of the softmax loss, see `multiclass/`; 0: there is one score
@@ -91,6 +92,7 @@ class LearningRule(NamedTuple):
     sampled_votes: bool = False
     shrinkage: float = 0.0
     clipped_stack: bool = False
+    class_stack: bool = False
 
 
 class ModelScalars(NamedTuple):

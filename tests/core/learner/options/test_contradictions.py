@@ -30,7 +30,7 @@ TRIED: dict[str, tuple[object, ...]] = {
     "max_degree": (4, 250),
     "votes": ("all", "sampled"),
     "shrinkage": (0.0, 0.001),
-    "stack_loss": ("plain", "clipped"),
+    "stack_loss": ("plain", "clipped", "log"),
     "early_growth": (0, 60),
     "rehearsal": ("off", "on"),
     "personalise": ("", "user"),

@@ -70,6 +70,7 @@ def _predictor(which: int) -> int:
 
 
 @part
-def _score(class_work: ClassWork, which: int, label: int) -> float:
+def _score(class_work: ClassWork, which: int, c: int) -> float:
+    """Return the score of class c by the first, second or third predictor."""
     predictor = CLASS_LINEAR if which == 0 else CLASS_EXPANDED if which == 1 else CLASS_AVERAGE
-    return class_work.scores[predictor * len(class_work.rivals) + label]
+    return float(class_work.scores[predictor * len(class_work.rivals) + c])

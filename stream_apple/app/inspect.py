@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_apple.adapters.kafka.log_reader import KafkaLogs
+from stream_apple.adapters.kafka.log_reader import LOST_OFFSETS, KafkaLogs
 from stream_apple.app.model_factories import onlooker_factory, settings_of
 from stream_apple.app.model_files import open_model_file, write_model_file
 from stream_apple.app.other_settings import differing_settings
@@ -133,8 +133,7 @@ def from_topic(config: Config, partitions: Sequence[int], top: int) -> Iterator[
             raise NoSnapshotError(
                 f"expected a snapshot of group {provenance.group} in {provenance.topics.models}, found none of "
                 f"{'these partitions' if partitions else 'any partition'}: one is taken every "
-                f"worker.snapshot_interval, and when a worker stops, or the group's offsets are lost, which "
-                f"`stream-apple check` tells"
+                f"worker.snapshot_interval, and when a worker stops, or {LOST_OFFSETS}"
             )
 
 

@@ -24,10 +24,9 @@ from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.log.ports import Committed, LogRange, Place, Record
 
-NO_OFFSETS = (
-    "no worker has published anything with this configuration, or the group's offsets are lost, which "
-    "`stream-apple check` tells"
-)
+LOST_OFFSETS = "the group's offsets are lost, which `stream-apple check` tells"
+"""Why a group may seem to have nothing."""
+NO_OFFSETS = f"no worker has published anything with this configuration, or {LOST_OFFSETS}"
 """What it means that a group has committed nothing."""
 UNKNOWN_S = 10.0
 """Seconds after which a broker is believed that does not know a partition: one that just came back may know none."""

@@ -4,6 +4,7 @@ Written from the description of the test and of the restart, not from the kernel
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
 from functools import reduce
 from operator import add
@@ -11,7 +12,8 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.learner import Learner
+from stream_apple.core.batch import Batch
+from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.state.table import COMPANION
 
 Numbers = float | NDArray[np.float64]
@@ -74,6 +76,22 @@ class DriftOracle:
         """What of the scores still does."""
         whole = reduce(add, self.blocks)
         return min(max(whole.held / (whole.expected + 4.0), -1.0), 1.0)
+
+
+def learned_row_by_row(
+    learner: Learner, batch: Batch, scores: Scores, rows: int, told: Callable[[int], tuple[Numbers, Numbers]]
+) -> list[tuple[int, float]]:
+    """Learn the first rows, and restart where losses have risen; return how many rows there were, and what held.
+
+    told  the expected label of a row that was learned, and its label
+    """
+    oracle, risen = DriftOracle(), []
+    for row in range(rows):
+        learner.learn(batch, row, row + 1, scores)
+        if oracle.risen(scores.losses[row], *told(row)):
+            restart(learner, oracle.holds)
+            risen.append((row + 1, oracle.holds))
+    return risen
 
 
 def restart(learner: Learner, holds: float) -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.oracles.drift import DriftOracle, restart
+from support.oracles.drift import learned_row_by_row
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
@@ -147,15 +147,16 @@ def test_a_restart_as_it_is_described(seed: int) -> None:
     batch = flipping(seed)
     learner, scores = learned(batch, "restart")
     expected, slow = Learner(Options(loss="logistic", bits=12, drift="ignore")), Scores.empty(SIZE)
-    oracle, risen = DriftOracle(), []
-    for row in range(SIZE // 2 + 100):
-        expected.learn(batch, row, row + 1, slow)
-        if oracle.risen(slow.losses[row], math.tanh(slow.predictions[row] / 2.0), batch.labels[row]):
-            assert oracle.holds < -0.5
-            restart(expected, oracle.holds)
-            risen.append(row + 1)
+    risen = learned_row_by_row(
+        expected,
+        batch,
+        slow,
+        SIZE // 2 + 100,
+        lambda row: (math.tanh(slow.predictions[row] / 2.0), float(batch.labels[row])),
+    )
     assert learner.restarts == len(risen) == 1
-    same = slice(0, risen[0] + int(expected.options.early_growth or 0))
+    assert risen[0][1] < -0.5
+    same = slice(0, risen[0][0] + int(expected.options.early_growth or 0))
     assert np.allclose(scores.predictions[same], slow.predictions[same], rtol=1e-4)
 
 

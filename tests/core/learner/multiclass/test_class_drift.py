@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from core.learner.learned_digests import restored_learner
 from numpy.typing import NDArray
-from support.oracles.drift import DriftOracle, restart
+from support.oracles.drift import learned_row_by_row
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
@@ -114,16 +114,15 @@ def test_a_restart_as_it_is_described(seed: int) -> None:
     batch = turning(seed)
     learner, scores = learned(batch, "restart")
     expected, slow = Learner(options_of("ignore")), Scores.empty(SIZE, CLASSES)
-    oracle, risen = DriftOracle(), []
     unit, each = np.sqrt(CLASSES / (CLASSES - 1)), np.eye(CLASSES)
-    for row in range(SIZE // 2 + 100):
-        expected.learn(batch, row, row + 1, slow)
-        beyond = unit * (slow.all_probabilities[row] - 1 / CLASSES)
-        if oracle.risen(slow.losses[row], beyond, unit * (each[int(batch.labels[row])] - 1 / CLASSES)):
-            restart(expected, oracle.holds)
-            risen.append(row + 1)
+
+    def told(row: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        label = each[int(batch.labels[row])]
+        return unit * (slow.all_probabilities[row] - 1 / CLASSES), unit * (label - 1 / CLASSES)
+
+    risen = learned_row_by_row(expected, batch, slow, SIZE // 2 + 100, told)
     assert learner.restarts == len(risen) == 1
-    same = slice(0, risen[0] + int(expected.options.early_growth or 0))
+    same = slice(0, risen[0][0] + int(expected.options.early_growth or 0))
     assert np.allclose(scores.all_probabilities[same], slow.all_probabilities[same], rtol=1e-4)
 
 

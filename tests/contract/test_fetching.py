@@ -3,7 +3,7 @@
 import pytest
 from contract.harness import Client, Harness, Join, no_answer, owning, until
 
-from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.errors import ConfigurationError
 from stream_apple.stream.log.ports import AbortableError, LogRange, Record
 
 
@@ -171,7 +171,8 @@ class TestFetching:
         harness.delete_before(harness.examples, 0, 2)
         client = join("a")
         client.start = lambda partition: start if partition == 0 else 0
-        with pytest.raises(GapError, match=f"{harness.examples}-0@{start}: expected the next record to be in the log"):
+        place = f"{harness.examples}-0@{start}"
+        with pytest.raises(AbortableError, match=f"{place}: expected the next record to be in the log"):
             until(lambda: False, client)
 
     def test_an_error_of_the_assignment(self, harness: Harness, join: Join) -> None:

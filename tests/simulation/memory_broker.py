@@ -15,7 +15,7 @@ from simulation.log import Message, PartitionLog
 from simulation.merging.notes import check_commit
 from simulation.transactions import Producer
 
-from stream_apple.errors import BrokerError, FencedError
+from stream_apple.errors import BrokerError, FencedError, GapError
 from stream_apple.stream.log.ports import (
     AbortableError,
     Assignment,
@@ -158,7 +158,10 @@ class MemoryBroker:
         self._tell_written()
         self._check_fatal()
         self._step_in_group()
-        records = self._read(limit)
+        try:
+            records = self._read(limit)
+        except GapError as error:
+            raise AbortableError(str(error)) from error
         if not records and self._transaction is None:  # who has nothing to do asks whether it is still needed
             self._cluster.transactions.check(self._live_producer())
         return records

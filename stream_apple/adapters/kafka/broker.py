@@ -21,7 +21,7 @@ from stream_apple.adapters.kafka.log_reader import GroupView, ReaderPool, commit
 from stream_apple.adapters.kafka.rebalance import RebalanceListener
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, SLOW_S, RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
-from stream_apple.errors import ConfigurationError
+from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, LogRange, ReaderSource, Record
 
 _DRAINED_AT_ONCE = 1000  # records that are fetched and thrown away at a time
@@ -133,6 +133,8 @@ class KafkaBroker:
         self._connectivity.check()
         try:
             return cast("list[Record]", records_among(messages, _log_error))
+        except GapError as error:
+            raise AbortableError(str(error)) from error  # what is committed says which records are missing
         except RefusedTimeoutError as error:
             raise self._connectivity.explained(error) from error
 

@@ -139,9 +139,10 @@ class Broker(Readers, Protocol):
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:
         """Return at most `limit` committed records, in the order of offsets within a partition, perhaps none.
 
-        No record is from before the partition's latest assignment, or of a paused partition. GapError if the position
-        is not in the log any more; BrokerError if no broker has answered for too long; FencedError if another process
-        has taken this identity, within seconds, even if nothing comes and nothing is sent.
+        No record is from before the partition's latest assignment, or of a paused partition. AbortableError if the
+        position is not in the log any more: which records are missing is said by what is committed. BrokerError if no
+        broker has answered for too long; FencedError if another process has taken this identity, within seconds, even
+        if nothing comes and nothing is sent.
         """
 
     def pause(self, partition: int, offset: int) -> None:

@@ -7,7 +7,7 @@ import msgpack
 
 from stream_apple.core.codec.example import Example
 from stream_apple.core.input.parsing import AS_DATETIME, Parts, fault_of_msgpack
-from stream_apple.core.input.spelling import MOST_PARTS, ParseError
+from stream_apple.core.input.spelling import MOST_PARTS, ParseError, in_json
 from stream_apple.errors import InputFileError
 from stream_apple.files.field_mapping import ExampleReader
 
@@ -46,7 +46,7 @@ def examples(stream: io.BufferedReader, name: str, read: ExampleReader) -> Itera
             start = unpacker.tell()
             number += 1
             parts.count = 0
-            yield read(unpacker.unpack())
+            yield read(_map(unpacker.unpack(), number))
     except msgpack.OutOfData:
         if counted.bytes > start:
             found = f"only {counted.bytes - start} bytes of one"
@@ -58,6 +58,13 @@ def examples(stream: io.BufferedReader, name: str, read: ExampleReader) -> Itera
         raise InputFileError(_at(name, number, start, expected)) from None
     except (ValueError, OverflowError) as error:
         raise InputFileError(_at(name, number, start, f"expected msgpack, found {fault_of_msgpack(error)}")) from None
+
+
+def _map(found: object, number: int) -> dict[str, object]:
+    """Return a message, which is a map; ParseError for anything else, which comes behind a map: `number` is not 1."""
+    if not isinstance(found, dict):
+        raise ParseError("a map or the end", f"bytes left over behind message {number - 1}: {in_json(found)}")
+    return found
 
 
 def _at(name: str, number: int, start: int, what: str) -> str:

@@ -38,6 +38,7 @@ def read_parquet(
         from pyarrow.parquet import ParquetFile
     row = 0
     try:
+        _check_unpacked(path)
         with ParquetFile(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
         reader = row_reader(schema.names, roles, timestamp_field, key_field)
@@ -63,6 +64,13 @@ def read_parquet(
         raise InputFileError(f"{name}{where}: {error}") from None
     except (pa.ArrowException, OSError) as error:
         raise InputFileError(f"{name}: expected a whole Parquet file, found after row {row}: {error}") from None
+
+
+def _check_unpacked(path: Path) -> None:
+    """Raise ParseError for a file that is gzipped: other formats are unpacked, but Parquet is not read in order."""
+    with path.open("rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise ParseError("Parquet that is not gzipped, as its columns are compressed already", "a gzipped file")
 
 
 class _Chunks:

@@ -174,7 +174,7 @@ GOOD = encode_example(ONE)
     [
         (GOOD[:-1], f"expected a whole message, found only {len(GOOD) - 1} bytes of one"),
         (b"\xc1", "expected msgpack, found a byte that begins no value"),
-        (b"\x07", "expected a map with label, weight, id and features, found 7"),
+        (b"\n", "expected a map or the end, found bytes left over behind message 2: 10"),
         (b"\x91" * 5000, "expected msgpack, found values nested too deeply"),
         (b"\xc7\x0c\xff\0\0\0\0" + b"\x80" * 8, "expected msgpack, found a time that is no date of Python's"),
         (

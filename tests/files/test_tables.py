@@ -299,11 +299,18 @@ def test_a_cell_that_python_can_t_hold_is_told(column: Any, why: str, write_tabl
 
 
 def test_a_damaged_parquet_file_is_refused(write: Write, write_table: WriteTable) -> None:
-    """Cut off, gzipped, or with other bytes in its middle."""
+    """Cut off, or with other bytes in its middle."""
     whole = write_table({"label": [1] * 1000, "a": [f"text {number}" for number in range(1000)]}).read_bytes()
-    for content in (whole[:-9], gzip.compress(whole), whole[:20] + b"\xff" * 40 + whole[60:]):
+    for content in (whole[:-9], whole[:20] + b"\xff" * 40 + whole[60:]):
         with pytest.raises(InputFileError, match="expected a whole Parquet file, found after row "):
             list(read_examples(write(content)))
+
+
+def test_a_gzipped_parquet_file_is_named(write: Write, write_table: WriteTable) -> None:
+    """It was called damaged."""
+    path = write(gzip.compress(write_table({"label": [1]}).read_bytes()))
+    with pytest.raises(InputFileError, match=r": expected Parquet that is not gzipped, .*, found a gzipped file$"):
+        list(read_examples(path))
 
 
 def test_parquet_is_not_read_from_a_pipe(write_table: WriteTable, monkeypatch: pytest.MonkeyPatch) -> None:

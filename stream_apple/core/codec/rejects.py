@@ -9,7 +9,7 @@ import msgpack
 
 from stream_apple.core.codec.enclosing_key import enclosing_key_of_json, enclosing_key_of_msgpack
 from stream_apple.core.codec.first_bytes import is_json
-from stream_apple.core.codec.found import found_in_json, found_in_msgpack, lenient_unpacker, shortened
+from stream_apple.core.codec.found import LOOKED_AT, found_in_json, found_in_msgpack, lenient_unpacker, shortened
 from stream_apple.core.codec.reasons import Reason
 
 if TYPE_CHECKING:
@@ -74,22 +74,20 @@ def explain(
         found = found_in_json(value, place)
     else:
         key = enclosing_key_of_msgpack(value, place)
-        if reason is Reason.MALFORMED:
-            expected = _expected_bytes(key, value, place)
-        else:
-            expected = _expected(reason, key, place, limits, _TYPES)
         found = found_in_msgpack(value, place)
+        if reason is not Reason.MALFORMED:
+            expected = _expected(reason, key, place, limits, _TYPES)
+        elif 0 < place < len(value) and _size_of_first(value) == place:
+            expected, found = "the end of the record", _left_over(value[place:])
+        elif place < len(value) and _size_of_first(value[place:]):
+            expected = "indices and values whose lengths fit each other"
+        else:
+            expected = "a whole msgpack value"
     if reason is Reason.TOO_MANY_FEATURES:
         found = "more"
     where = [f"at byte {place}"] if names is None else []
     where += [] if key is None else [f"in {shortened(ascii((names or {}).get(key, key)))}"]
     return ", ".join([f"expected {expected}, found {found}", *where])
-
-
-def _expected_bytes(key: str | None, value: bytes, place: int) -> str:
-    if place >= len(value) or not _is_whole(value, place):
-        return "a whole msgpack value"
-    return "the end of the record" if key is None else "indices and values whose lengths fit each other"
 
 
 def _expected(reason: Reason, key: str | None, place: int, limits: Limits, types: dict[str, str]) -> str:
@@ -118,9 +116,16 @@ def _expected(reason: Reason, key: str | None, place: int, limits: Limits, types
     }[reason]
 
 
-def _is_whole(value: bytes, place: int) -> bool:
+def _left_over(rest: bytes) -> str:
+    """Describe the bytes behind a whole example, as of a line end: they may look like a value."""
+    return f"bytes left over behind the example ({len(rest)}): {shortened(ascii(rest[:LOOKED_AT]))}"
+
+
+def _size_of_first(value: bytes) -> int:
+    """Return how many bytes the first value of msgpack has; 0 if it is not whole."""
+    unpacker = lenient_unpacker(value)
     try:
-        lenient_unpacker(value[place:]).skip()
+        unpacker.skip()
     except (ValueError, msgpack.UnpackException):
-        return False
-    return True
+        return 0
+    return int(unpacker.tell())

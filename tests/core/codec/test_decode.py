@@ -224,7 +224,10 @@ def test_an_example_at_the_limits_is_good() -> None:
             {"label": 1},
             "expected a key 'features' with a map, which may be empty, found the end of the record, at byte 8",
         ),
-        (b"\x81\xa8features\x81\xa1a\x01\xc0", "expected the end of the record, found nil, at byte 14"),
+        (
+            b"\x81\xa8features\x81\xa1a\x01\n",
+            "expected the end of the record, found bytes left over behind the example (1): b'\\n', at byte 14",
+        ),
         (
             b"\x81\xa8features\x81\xa1a",
             "expected a whole msgpack value, found the end of the record, at byte 13, in 'features'",

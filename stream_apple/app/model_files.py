@@ -19,6 +19,7 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.learner.merging.merge import MergeCounts, Parents, adopt, merge
 from stream_apple.core.learner.merging.mergeable import check_alike, check_mergeable, mergeable_of
 from stream_apple.core.learner.options import Options
+from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.core.learner.state.table import check_finite
 from stream_apple.errors import ConfigurationError, ModelError, SnapshotError
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -38,7 +39,7 @@ class OpenedModel(NamedTuple):
 
     def names(self) -> Names:
         """Return the names of the model's features, by key."""
-        found = Names()
+        found = Names(ngrams=ngrams_of(self.model.learner.options))
         found.add(self.saved.names.items())
         return found
 

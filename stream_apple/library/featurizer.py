@@ -9,6 +9,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
+from itertools import islice
 from typing import Any, NoReturn, get_args
 
 import msgpack
@@ -19,7 +20,7 @@ from stream_apple.core.batch import TOO_LARGE, Batch, Limits, joined
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_hashing import feature_key
-from stream_apple.core.codec.feature_names import Names, names_in
+from stream_apple.core.codec.feature_names import Names, names_in, names_of_ngrams
 from stream_apple.core.codec.msgpack_reader import MAX_DEPTH
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.codec.rejects import explain
@@ -57,6 +58,8 @@ _ROW = InputMapping(label="", weight="", id="", features="features", separator=_
 _PORTION = 1 << 22  # cells of a frame that are read at once: their keys and values take 48 MB
 _NAMED_AT_MOST = 1 << 16  # how many columns of a matrix have their names remembered
 
+_LOOKED_AT_FOR_NGRAMS = 1 << 14  # features of a batch whose n-grams are named, which takes 50 ms
+
 _BY_CELL = frozenset({"Object", "Unknown"})
 """The types of columns that say nothing of their cells; narwhals does not know decimals of 256 bits, say."""
 _FOR_THE_CODEC = (dict, list, tuple, np.ndarray, Decimal)
@@ -84,7 +87,7 @@ class Featurizer:
     columns  the fields of `Batch` that the model needs besides those always filled, see `Options.wanted_columns`
     reading  how cells are read
     mapping  the mapping by which the model's records are read, if there is one; then `reading` is RECORD
-    ngrams   the n-grams of the model, whose names are remembered, too, where rows are maps
+    ngrams   the n-grams of the model, whose names are remembered, too; of a large frame or matrix those of some rows
     limits   of what a row may hold where its cells have names; the bytes of its message do not count
     """
 
@@ -368,7 +371,18 @@ class Featurizer:
             batch = batch._replace(spaces=np.zeros(len(keys), np.uint64))
         if attributes is not None:
             batch = batch._replace(attributes=np.require(attributes, np.uint64, ("C", "W")))
+        if self.names.ngrams is not None:
+            self._note_ngrams(batch)
         return batch
+
+    def _note_ngrams(self, batch: Batch) -> None:
+        """Remember the names of n-grams of columns, which rows all over the batch have."""
+        step = 1 + len(batch.keys) // _LOOKED_AT_FOR_NGRAMS
+        for row in range(0, len(batch.labels), step):
+            keys = batch.keys[batch.indptr[row] : batch.indptr[row + 1]].tolist()
+            run = [(key, name) for key in keys if (name := self.names.get(key)) is not None]
+            if len(run) == len(keys):  # of a wide matrix most columns have no names
+                self.names.add(islice(names_of_ngrams(run, "", self.names.ngrams), _LOOKED_AT_FOR_NGRAMS))
 
     def _category_keys(self, name: object) -> ColumnKeys:
         found = self._categories.get(name)

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from stream.snapshots.forgery import content_of, file_of
 from support.records import stream
 
+from stream_apple import load_model
 from stream_apple.app.inspect import from_file
 from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.app.model_files import merge_model_files, open_model_file
@@ -65,6 +66,13 @@ def test_a_file_of_an_older_version(tmp_path: Path, learner: dict[str, Any]) -> 
     opened = open_model_file(tmp_path / "0")
     assert opened.model.lineage == model.lineage
     assert opened.model.digest() == model.digest()
+
+
+def test_what_a_model_of_a_file_explains_has_the_names_of_neighbours(tmp_path: Path) -> None:
+    """Also of those that the file does not name."""
+    save(tmp_path / "0", 0, {"bits": 12, "method": "linear", "ngrams": {"": 2}})
+    names = {each.name for each in load_model(tmp_path / "0").explain({"b": 1.0, "c": 1.0})}
+    assert "b^c" in names
 
 
 @pytest.mark.parametrize("parents", ["votes", "union"])

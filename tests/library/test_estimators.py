@@ -82,6 +82,19 @@ def test_texts_of_the_same_words_are_others_in_another_order() -> None:
         assert not any(each.name.startswith("?") for each in pickle.loads(pickle.dumps(model)).explain(texts[0]))
 
 
+def test_neighbouring_columns_have_names() -> None:
+    """Of frames, arrays, sparse matrices and maps alike; a cell that is 0 is no neighbour."""
+    cells = np.tile([[1.0, 0.0, 2.0], [1.0, 3.0, 2.0]], (20, 1))
+    frame = pd.DataFrame(cells, columns=["a", "b", "c"])
+    forms: list[tuple[Any, set[str]]] = [(rows, {"a^b", "b^c", "a^c"}) for rows in (frame, frame.to_dict("records"))]
+    forms += [(rows, {"0^1", "1^2", "0^2"}) for rows in (cells, sparse.csr_array(cells))]
+    for rows, expected in forms:
+        model = AppleRegressor(bits=10, method="linear", ngrams={"": 2}).fit(rows, [1.0, 2.0] * 20)
+        names = {each.name for each in model.monomials()}
+        assert expected <= names
+        assert not any(name.startswith("?") for name in names)
+
+
 def test_one_weight_is_that_of_all_rows() -> None:
     """As with scikit-learn's own estimators; a wrong one is refused."""
     one, many = (AppleRegressor(bits=8).fit(SMALL, SMALL[:, 1], sample_weight=each) for each in (2.0, np.full(40, 2.0)))

@@ -4,7 +4,7 @@ A key is a hash and can't be inverted; but the names in an example can be hashed
 """
 
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -92,16 +92,16 @@ class _Named(NamedTuple):
 def _names(features: object, ngrams: NgramSizes | None) -> Iterator[tuple[int, str]]:
     if not isinstance(features, _Map):
         raise TypeError(f"expected a map, found {type(features)}")
-    run, of = list[_Named](), ""
+    run, of = list[tuple[int, str]](), ""
     for space, named in _spaced(features):
         yield named.key, named.name
         if named.zero:
             continue
         if space != of:
-            yield from _ngrams(run, of, ngrams)
+            yield from names_of_ngrams(run, of, ngrams)
             run, of = [], space
-        run.append(named)
-    yield from _ngrams(run, of, ngrams)
+        run.append((named.key, named.name))
+    yield from names_of_ngrams(run, of, ngrams)
 
 
 def _spaced(features: _Map) -> Iterator[tuple[str, _Named]]:
@@ -144,17 +144,17 @@ def _indices(features: dict[bytes, object]) -> Iterator[_Named]:
         yield _Named(index_key(index), f"#{index}", number == 0)
 
 
-def _ngrams(run: list[_Named], space: str, sizes: NgramSizes | None) -> Iterator[tuple[int, str]]:
-    """Yield key and name of the n-grams of neighbouring features in a namespace."""
+def names_of_ngrams(run: Sequence[tuple[int, str]], space: str, sizes: NgramSizes | None) -> Iterator[tuple[int, str]]:
+    """Yield key and name of the n-grams of neighbouring features in a namespace, of which `run` has key and name."""
     if sizes is None:
         return
     prefix = len(space + _JOIN) if space else 0
     for size in range(2, size_of(sizes, space) + 1):
         for first in range(len(run) - size + 1):
-            key, name = run[first].key, run[first].name
-            for following in run[first + 1 : first + size]:
-                key = int(ngram_key(np.uint64(key), np.uint64(following.key)))
-                name += _JOIN + following.name[prefix:]
+            key, name = run[first]
+            for following, its_name in run[first + 1 : first + size]:
+                key = int(ngram_key(np.uint64(key), np.uint64(following)))
+                name += _JOIN + its_name[prefix:]
             yield key, name
 
 

@@ -1,6 +1,6 @@
 """What survives a worker: topics, transactions, groups. All of it in memory, without clock, thread or chance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from simulation.group import Group
 from simulation.log import Message, PartitionLog
@@ -47,12 +47,13 @@ class MemoryCluster:
             log.skip_to(record.at)
             log.append(Message(record.named, record.payload, record.time_ms, tuple(record.extra or ())))
 
-    def add_partitions(self, partitions: int) -> None:
-        """Give each topic so many; members hear of it in the next rebalance of their group."""
-        for topic, logs in self._logs.items():
+    def add_partitions(self, partitions: int, topics: Collection[str] | None = None) -> None:
+        """Give these topics so many, or each; members hear of it in the next rebalance of their group."""
+        for topic in self._logs if topics is None else topics:
+            logs = self._logs[topic]
             logs += [PartitionLog(topic, number) for number in range(len(logs), partitions)]
-        for group in self._groups.values():
-            group.partitions = partitions
+        for (_, topic), group in self._groups.items():
+            group.partitions = len(self._logs[topic])
 
     def renew(self, topic: str) -> None:
         """Delete the topic, and make it anew: it is empty."""

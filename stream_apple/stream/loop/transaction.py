@@ -18,6 +18,9 @@ from stream_apple.stream.model.dead_letters import DeadLetterMessage
 MAX_ABORTS = 10
 """After so many aborted transactions in a row a restart of the process is better than another try."""
 
+MORE_LOOKS = 5
+"""So often it is looked again whether topics have equal partitions, as they get more one topic after the other."""
+
 _log = structlog.get_logger()
 
 
@@ -67,6 +70,7 @@ class Transaction:
         self._since = 0.0
         self._outputs = 0
         self._failures = 0
+        self._looks_left = 0
 
     @property
     def due(self) -> bool:
@@ -86,22 +90,28 @@ class Transaction:
     def check_topics(self) -> int:
         """Count the partitions of all topics, and return how many the input has.
 
-        ConfigurationError if a topic of `alike` has another number of partitions, or `single` more than one. Don't call
-        it from inside `Assignment`, see `Broker.partition_count`.
+        ConfigurationError if a topic of `alike` has another number of partitions, or `single` more than one; for the
+        former AbortableError the first few times after they were equal. Don't call it from inside `Assignment`, see
+        `Broker.partition_count`.
         """
         first, alike, dead_letters, single = self._topics
         counts = {topic: self._broker.partition_count(topic) for topic in filter(None, (first, *alike, single))}
         for topic in alike:
             if counts[topic] != counts[first]:
-                raise ConfigurationError(
+                fault = (
                     f"expected topic {topic} to have {counts[first]} partitions, as many as {first}, "
                     f"found {counts[topic]}: partition p of one belongs with partition p of the other"
                 )
+                if self._looks_left == 0:
+                    raise ConfigurationError(fault)
+                self._looks_left -= 1
+                raise AbortableError(fault)
         if single and counts[single] != 1:
             raise ConfigurationError(
                 f"expected topic {single} to have one partition, which orders all merges, found {counts[single]}"
             )
         self._dead_letter_partitions = self._broker.partition_count(dead_letters)
+        self._looks_left = MORE_LOOKS
         self.topics_in_doubt = False
         return counts[first]
 

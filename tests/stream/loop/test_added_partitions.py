@@ -11,7 +11,9 @@ from simulation.process import TOPICS, Process
 from support.clock import Clock
 from support.records import stream
 
+from stream_apple.errors import ConfigurationError
 from stream_apple.stream.loop.added_partitions import LOOK_AFTER_S
+from stream_apple.stream.loop.transaction import MORE_LOOKS
 
 _STEPS = 30
 _JOINED = (JOIN_RULE.impressions, JOIN_RULE.outcomes, JOIN_RULE.examples, DEAD_LETTERS)
@@ -85,3 +87,34 @@ def test_nobody_is_disturbed_where_each_partition_has_an_owner(clock: Clock[floa
     restarted = [worker(cluster, name, clock) for name in ("a", "b")]
     live_on([*restarted], clock, 2 * LOOK_AFTER_S)
     assert ["rejoin" in member.broker.calls for member in restarted] == [False, False]
+
+
+@pytest.mark.parametrize(("topics", "start"), [(TOPICS[:4], worker), (_JOINED, joiner)], ids=["worker", "joiner"])
+def test_topics_get_partitions_one_after_the_other(topics: tuple[str, ...], start: Start, clock: Clock[float]) -> None:
+    """A member that is assigned partitions meanwhile looks again, and goes on when the topics are equal."""
+    cluster = MemoryCluster(dict.fromkeys(topics, 2))
+    member = start(cluster, "a", clock)
+    for _ in range(2):
+        live_on([member], clock, 1)
+        cluster.add_partitions(len(cluster.logs(topics[0])) + 1, topics[1:])
+        cluster.group(member.memory.who.group, topics[0]).shake()
+        before = member.broker.calls.count("rejoin")
+        while member.broker.calls.count("rejoin") <= before + MORE_LOOKS // 2:
+            member.step()
+        cluster.add_partitions(len(cluster.logs(topics[1])))
+    live_on([member], clock, 1)
+    assert owned(member) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("topics", "start"), [(TOPICS[:4], worker), (_JOINED, joiner)], ids=["worker", "joiner"])
+def test_topics_stay_unequal(topics: tuple[str, ...], start: Start, clock: Clock[float]) -> None:
+    """The member that was assigned partitions ends as at its start."""
+    cluster = MemoryCluster(dict.fromkeys(topics, 2))
+    member = start(cluster, "a", clock)
+    live_on([member], clock, 1)
+    cluster.add_partitions(3, topics[1:])
+    cluster.group(member.memory.who.group, topics[0]).shake()
+    while member.ended is None:
+        member.step()
+    assert isinstance(member.error, ConfigurationError)
+    assert "to have 2 partitions" in str(member.error)

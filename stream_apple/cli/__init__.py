@@ -3,7 +3,7 @@
 Several commands share `options`, which has kinds and groups of options, and `output.py`, which prints tables and
 untrusted text.
 
-Only commands that need kernels or a Kafka client import them, as `--help` and a mistyped option must answer at once.
+Commands import kernels when they begin their work, as `--help` and a mistyped option must answer at once.
 Errors that a user can act on end here as one message on stderr and an exit code.
 """
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich import box
@@ -18,14 +19,15 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_apple import logs
-from stream_apple.app.compare import compare_groups
-from stream_apple.app.comparison_server import ComparisonView, serving
 from stream_apple.cli.options.parameters import parsed_by
 from stream_apple.cli.output import number_or_dash, say, table_console, utc_text
-from stream_apple.comparing.group_comparison import CompareRequest, ComparisonReport
-from stream_apple.comparing.loss_comparison import LossStanding
 from stream_apple.config import conceal, load
 from stream_apple.signals import Signals
+
+if TYPE_CHECKING:
+    from stream_apple.app.comparison_server import ComparisonView
+    from stream_apple.comparing.group_comparison import ComparisonReport
+    from stream_apple.comparing.loss_comparison import LossStanding
 
 _SHOWN_EPOCHS = 15
 _LINE_S = 10.0
@@ -96,6 +98,11 @@ def command(
     """
     if port is not None and not follow:
         raise click.UsageError("--serve is for --follow: without it the command ends when all has been compared")
+    # These import numba, for which `--help` and a mistyped option would wait.
+    from stream_apple.app.compare import compare_groups
+    from stream_apple.app.comparison_server import ComparisonView, serving
+    from stream_apple.comparing.group_comparison import CompareRequest
+
     first, second = load(champion), load(challenger)
     request = CompareRequest(1.0 - confidence, weighted, since_ms, follow)
     names = (first.worker.group, second.worker.group)
@@ -111,7 +118,7 @@ def command(
     sys.exit(0)
 
 
-def _show_last(found: Iterator[ComparisonReport], names: tuple[str, str], *, as_json: bool) -> None:
+def _show_last(found: "Iterator[ComparisonReport]", names: tuple[str, str], *, as_json: bool) -> None:
     """Print the last report, which is the newest one if a signal has come."""
     newest = deque(found, maxlen=1)
     if not newest:
@@ -122,7 +129,9 @@ def _show_last(found: Iterator[ComparisonReport], names: tuple[str, str], *, as_
         table_console().print(_table(newest[0], names))
 
 
-def _follow(found: Iterator[ComparisonReport], view: ComparisonView, names: tuple[str, str], *, as_json: bool) -> None:
+def _follow(
+    found: "Iterator[ComparisonReport]", view: "ComparisonView", names: tuple[str, str], *, as_json: bool
+) -> None:
     """Show reports as they come, a table on a terminal and lines elsewhere; a changed verdict is shown at once."""
     console = table_console()
     with ExitStack() as opened:
@@ -143,15 +152,15 @@ def _follow(found: Iterator[ComparisonReport], view: ComparisonView, names: tupl
                     live.update(_table(told, names), refresh=True)
 
 
-def _in_json(told: ComparisonReport, names: tuple[str, str]) -> str:
+def _in_json(told: "ComparisonReport", names: tuple[str, str]) -> str:
     return json.dumps({"champion_group": names[0], "challenger_group": names[1], **told.facts()})
 
 
-def _line(told: ComparisonReport) -> str:
+def _line(told: "ComparisonReport") -> str:
     return f"{_counts(told)}: {_verdict(told.comparison.whole())}"
 
 
-def _table(told: ComparisonReport, names: tuple[str, str]) -> Group:
+def _table(told: "ComparisonReport", names: tuple[str, str]) -> Group:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("epoch")
     for name in ("pairs", "champion's loss", "challenger's loss", "gain", "\u00b1", "better"):
@@ -166,7 +175,7 @@ def _table(told: ComparisonReport, names: tuple[str, str]) -> Group:
     return Group(*lines, table, Text(_verdict(told.comparison.whole()), "bold"))
 
 
-def _cells(standing: LossStanding) -> tuple[str, ...]:
+def _cells(standing: "LossStanding") -> tuple[str, ...]:
     return (
         f"{standing.pairs:,}",
         number_or_dash(standing.champion_loss, ".6g"),
@@ -177,11 +186,11 @@ def _cells(standing: LossStanding) -> tuple[str, ...]:
     )
 
 
-def _counts(told: ComparisonReport) -> str:
+def _counts(told: "ComparisonReport") -> str:
     return f"{told.comparison.whole().pairs:,} pairs" + ("" if told.complete else " so far")
 
 
-def _remarks(told: ComparisonReport) -> Iterator[str]:
+def _remarks(told: "ComparisonReport") -> Iterator[str]:
     """Yield a remark for each kind of answers that are in no pair."""
     if told.comparison.unbounded:
         yield (
@@ -209,7 +218,7 @@ def _remarks(told: ComparisonReport) -> Iterator[str]:
             yield f"{count:,} messages of the {side} are no predictions for these examples"
 
 
-def _verdict(standing: LossStanding) -> str:
+def _verdict(standing: "LossStanding") -> str:
     """Return a sentence that says which group is better, or that this is not known yet."""
     if standing.better is None:
         if math.isinf(standing.gain_radius):

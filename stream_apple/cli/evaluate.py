@@ -1,18 +1,16 @@
 """`stream-apple evaluate`: learns from files without Kafka, and prints losses."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from copy import copy
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
-from rich.table import Table
 
 from stream_apple.cli.advice import (
     tell_of_absent_namespaces,
@@ -31,25 +29,22 @@ from stream_apple.cli.options.parameters import (
     refuse_writing_over,
 )
 from stream_apple.cli.options.shards import ShardChoice, shard_options
-from stream_apple.cli.output import say, table_console
+from stream_apple.cli.output import say
 from stream_apple.config import Config, EpochSettings, load
 from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.example import Example
-from stream_apple.core.learner.kernels.losses import SOFTMAX
-from stream_apple.core.learner.merging.mergeable import check_mergeable
 from stream_apple.core.learner.options import Options
 from stream_apple.files import TimeLike
-from stream_apple.offline.dataset import read_batch
-from stream_apple.offline.evaluation import ALIKE, Run, Schedule, evaluate
-from stream_apple.offline.event_epochs import Dealt, deal_by_time
 from stream_apple.offline.late_labels import known_after_examples, known_after_time
-from stream_apple.offline.plot import draw_learning_curve, picture_file
-from stream_apple.offline.sharding.lockstep import Exchange
-from stream_apple.offline.sharding.sharded import Sharding, Together, evaluate_together
-from stream_apple.whole_files import whole_file
+from stream_apple.offline.plot import picture_file
+from stream_apple.offline.schedule import Schedule
+
+if TYPE_CHECKING:
+    from stream_apple.offline.event_epochs import Dealt
+    from stream_apple.offline.sharding.sharded import Sharding, Together
 
 _BY_COUNT = ("epochs", "doubling", "seed")
 """Options that contradict epochs of event time."""
@@ -205,6 +200,12 @@ def command(
     roles = columns.roles(times.timestamp_field)
     configured = {name: getattr(config.learner, name) for name in config.learner.model_fields_set}
     options = learner.options(configured, config.limits.max_features_per_example, to_merge=shards.to_merge)
+    # These import numba, for which `--help` and a mistyped option would wait.
+    from stream_apple.cli.evaluated import show_run, write_run
+    from stream_apple.offline.dataset import read_batch
+    from stream_apple.offline.evaluation import evaluate
+    from stream_apple.offline.sharding.sharded import evaluate_together
+
     limits = _limits(config, options, of_workers=path is not None)
     sharding = _sharding(shards, options)
     check_models_fit(options, models=1 if sharding is None else sharding.models)
@@ -236,11 +237,11 @@ def command(
         together = evaluate_together(batch, options, schedule, sharding, dealt)
         run = together.run
         found |= _found(together, shards)
-    _write(run, output.predictions, picture)
+    write_run(run, output.predictions, picture)
     if output.as_json:
         say(json.dumps(run.facts() | found))
     else:
-        _show(run, found)
+        show_run(run, found)
 
 
 def _limits(config: Config, options: Options, *, of_workers: bool) -> Limits:
@@ -261,20 +262,14 @@ def _limits(config: Config, options: Options, *, of_workers: bool) -> Limits:
     )
 
 
-def _write(run: Run, predictions: Path | None, picture: Path | None) -> None:
-    """Write the files that were asked for."""
-    if predictions is not None:
-        with whole_file(predictions) as unfinished, unfinished.open("w", encoding="ascii") as file:
-            file.writelines(_lines_of(run))
-    if picture is not None:
-        with whole_file(picture) as unfinished:
-            draw_learning_curve(run, unfinished)
-
-
-def _sharding(choice: ShardChoice, options: Options) -> Sharding | None:
+def _sharding(choice: ShardChoice, options: Options) -> "Sharding | None":
     """Return how several learners work together, None for one; ConfigurationError if such models can't be merged."""
     if choice.shards is None:
         return None
+    from stream_apple.core.learner.merging.mergeable import check_mergeable
+    from stream_apple.offline.sharding.lockstep import Exchange
+    from stream_apple.offline.sharding.sharded import Sharding
+
     if choice.merge == "off":
         return Sharding(choice.shards, None)
     check_mergeable(options)
@@ -284,11 +279,13 @@ def _sharding(choice: ShardChoice, options: Options) -> Sharding | None:
 
 def _by_time(
     read: Callable[..., Batch], epoch_length: int, max_ahead: int, learners: int
-) -> tuple[Batch, NDArray[np.int64], Dealt]:
+) -> "tuple[Batch, NDArray[np.int64], Dealt]":
     """Return the examples that are not too far ahead, their times in milliseconds, and what each learner gets.
 
     read  reads all examples, and takes `watched` as `read_batch` does
     """
+    from stream_apple.offline.event_epochs import deal_by_time
+
     times_ms: list[int] = []
 
     def noted(examples: Iterator[Example]) -> Iterator[Example]:
@@ -304,7 +301,7 @@ def _by_time(
     return whole.select(dealt.rows), timestamps[dealt.rows], dealt
 
 
-def _found(together: Together, choice: ShardChoice) -> dict[str, object]:
+def _found(together: "Together", choice: ShardChoice) -> dict[str, object]:
     """Return the facts to report on several learners."""
     found: dict[str, object] = {
         "shards": choice.shards,
@@ -314,16 +311,6 @@ def _found(together: Together, choice: ShardChoice) -> dict[str, object]:
     if choice.passes is not None:
         found |= {"passes": choice.passes, "last_pass_features_per_example": together.last_pass_features}
     return found
-
-
-def _lines_of(run: Run) -> Iterator[str]:
-    """Yield a line for each training example: its score, or its class and that class's probability."""
-    scores = run.scores
-    if run.loss != SOFTMAX:
-        yield from (f"{score!r}\n" for score in scores.predictions.tolist())
-        return
-    pairs = zip(scores.predictions.tolist(), scores.probabilities.tolist(), strict=True)
-    yield from (f"{number:.0f} {probability!r}\n" for number, probability in pairs)
 
 
 def _check(spans: _Spans, times: Times) -> None:
@@ -366,50 +353,3 @@ def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], m
             f"{timestamps[rows[0]]} (ms since 1970) in example {rows[0] + 1}",
             err=True,
         )
-
-
-def _show(run: Run, found: Mapping[str, object]) -> None:
-    """Print facts on the run, the measures of the predictors side by side, and a verdict."""
-    facts = run.facts() | dict(found)
-    table = Table(show_header=False, box=None)
-    for name in ("method", "examples", "features_per_example", "parents", "seconds", *found):
-        table.add_row(name.replace("_", " "), _shown(facts[name]))
-    console = table_console()
-    console.print(table)
-    console.print(_side_by_side(run, facts))
-    say(run.verdict())
-
-
-def _side_by_side(run: Run, facts: Mapping[str, object]) -> Table:
-    """Return a table with a row for each measure, a column for each predictor, and the best predictor."""
-    columns = {"the mixture" if run.mixed else run.result.method: ""}
-    if run.mixed:
-        columns["apple alone"] = "apple_"
-    if run.result.method != "linear":
-        columns["linear"] = "linear_"
-    table = Table("", *columns, "best constant", "best", box=box.SIMPLE_HEAD)
-    for part in ("progressive", "test"):
-        for measure in ("loss", "auc", "calibration_error", "error"):
-            found = {name: facts.get(f"{prefix}{part}_{measure}") for name, prefix in columns.items()}
-            if f"{part}_{measure}" == "progressive_loss":
-                found["best constant"] = facts["best_constant_loss"]
-            elif f"{part}_{measure}" == "progressive_error" and "best_constant_error" in facts:
-                found["best constant"] = facts["best_constant_error"]
-            known = {name: value for name, value in found.items() if isinstance(value, float)}
-            if known:
-                label = f"{part} {measure.replace('auc', 'AUC').replace('_', ' ')}"
-                cells = (_shown(found.get(name)) if name in found else "" for name in (*columns, "best constant"))
-                table.add_row(label, *cells, _best(known, -1 if measure == "auc" else 1))
-    return table
-
-
-def _best(known: Mapping[str, float], sign: int) -> str:
-    """Return the name of the least value, or of the greatest if `sign` is -1; "alike" for a draw, "" if it is alone."""
-    if len(known) == 1:
-        return ""
-    (first, best), (_, second), *_ = sorted(known.items(), key=lambda item: sign * item[1])
-    return first if abs(second - best) > ALIKE * abs(second) else "alike"
-
-
-def _shown(value: object) -> str:
-    return "-" if value is None else f"{value:z.6g}" if isinstance(value, float) else str(value)

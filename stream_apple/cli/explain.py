@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich import box
@@ -11,12 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stream_apple.app.explain import ExplainedPrediction, explain_from_kafka
 from stream_apple.cli.options.common import CONFIG_OF_WORKERS, FROM_MODEL, load_with_model
 from stream_apple.cli.options.parameters import WholeNumber, parsed_by
 from stream_apple.cli.output import say, table_console
 from stream_apple.errors import VerificationError
-from stream_apple.monitoring.explanation import REST, ROUNDING, Contribution, Explanation
+
+if TYPE_CHECKING:
+    from stream_apple.app.explain import ExplainedPrediction
+    from stream_apple.monitoring.explanation import Contribution, Explanation
 
 _PLACE = re.compile(r"(\d{1,9})@(\d{1,18})", re.ASCII)
 _MOST_CLASSES = 5  # in the table
@@ -61,6 +64,9 @@ def command(path: Path | None, place: tuple[int, int], top: int, from_model: Pat
     Exits with 69 if Kafka does not answer, 70 if needed records are gone, 73 if the snapshot is damaged, 74 if the
     published answer is another one, 78 if there is no such prediction: the message says why.
     """
+    # This imports numba, for which `--help` and a mistyped option would wait.
+    from stream_apple.app.explain import explain_from_kafka
+
     found = explain_from_kafka(load_with_model(path, from_model), *place)
     if as_json:
         say(json.dumps(found.facts()))
@@ -73,7 +79,7 @@ def command(path: Path | None, place: tuple[int, int], top: int, from_model: Pat
         )
 
 
-def _show(found: ExplainedPrediction, top: int) -> None:
+def _show(found: "ExplainedPrediction", top: int) -> None:
     console, prediction = table_console(), found.prediction
     # Anyone may have chosen the names in records, so they are never interpreted as markup.
     console.print(Text(f"{found.topic}-{found.partition}@{found.offset}", "bold"), Text(f"model {found.model}"))
@@ -88,13 +94,13 @@ def _show(found: ExplainedPrediction, top: int) -> None:
         _show_score(console, found.explanations[0], top)
 
 
-def _held_against(found: ExplainedPrediction) -> str:
+def _held_against(found: "ExplainedPrediction") -> str:
     if found.equal is None:
         return "the predictions topic has no answer to this example: it is gone, or was not published"
     return "equal to what was published, to the byte" if found.equal else "what was published DIFFERS"
 
 
-def _show_score(console: Console, explanation: Explanation, top: int) -> None:
+def _show_score(console: Console, explanation: "Explanation", top: int) -> None:
     table = Table(title=f"score {explanation.score!r}", box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("feature")
     for name in ("value", "weight", "adds", *(each.name for each in explanation.predictors)):
@@ -117,8 +123,10 @@ def _show_score(console: Console, explanation: Explanation, top: int) -> None:
     console.print(table)
 
 
-def _show_classes(console: Console, explanations: list[Explanation], top: int) -> None:
+def _show_classes(console: Console, explanations: "list[Explanation]", top: int) -> None:
     """Print a column for each of the most probable classes; rows are in the order of the most probable one."""
+    from stream_apple.monitoring.explanation import REST, ROUNDING
+
     best = sorted(explanations, key=lambda each: -each.score)[:_MOST_CLASSES]
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("feature")
@@ -139,7 +147,7 @@ def _show_classes(console: Console, explanations: list[Explanation], top: int) -
     console.print(table)
 
 
-def _by_name(explanation: Explanation) -> dict[str, float]:
+def _by_name(explanation: "Explanation") -> dict[str, float]:
     """Return the sum of contributions of each name: if names are not known, two products may have the same."""
     found = defaultdict[str, float](float)
     for each in explanation.contributions:
@@ -147,8 +155,10 @@ def _by_name(explanation: Explanation) -> dict[str, float]:
     return found
 
 
-def _rows(explanation: Explanation, top: int) -> tuple[list[Contribution], list[Contribution], list[Contribution]]:
+def _rows(explanation: "Explanation", top: int) -> "tuple[list[Contribution], list[Contribution], list[Contribution]]":
     """Return the features' contributions that are shown, those that are not, and REST with those after it."""
+    from stream_apple.monitoring.explanation import REST
+
     found = explanation.contributions
     ends = next(number for number, each in enumerate(found) if each.name == REST)
     return found[: min(top, ends)], found[min(top, ends) : ends], found[ends:]

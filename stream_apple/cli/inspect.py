@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from rich import box
@@ -10,22 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stream_apple.adapters.http.status import MOST_TOP
-from stream_apple.app.inspect import (
-    Facts,
-    NoSnapshotError,
-    from_file,
-    from_own_worker,
-    from_topic,
-    from_worker,
-    to_file,
-)
+from stream_apple.adapters.http.messages import MOST_TOP
 from stream_apple.cli.options.common import AS_JSON, PARTITIONS
 from stream_apple.cli.options.parameters import OutputFile, refuse_writing_over
 from stream_apple.cli.output import number_or_dash, printable_facts, say, table_console
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError
 
+_Facts = dict[str, Any]
 _BAR = 12
 _SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last epoch", "recent": "recent"}
 
@@ -73,7 +66,10 @@ def command(
     if file is not None and partitions:
         raise click.UsageError("--file holds one partition: leave --partition out")
     refuse_writing_over({"--save": target}, [path])
-    models: list[Facts] = []
+    # These import numba, for which `--help` and a mistyped option would wait.
+    from stream_apple.app.inspect import from_file, from_worker
+
+    models: list[_Facts] = []
     if url is not None:
         models.extend(from_worker(url, partitions, top))
     elif file is not None:
@@ -94,8 +90,10 @@ def command(
             ) from absent
 
 
-def _from_kafka(config: Config, partitions: tuple[int, ...], top: int, target: Path | None) -> Iterator[Facts]:
+def _from_kafka(config: Config, partitions: tuple[int, ...], top: int, target: Path | None) -> Iterator[_Facts]:
     """Yield views of the newest snapshots, or before the first of the running worker's models; save them if asked."""
+    from stream_apple.app.inspect import NoSnapshotError, from_own_worker, from_topic, to_file
+
     try:
         for found in from_topic(config, partitions, top):
             yield found.facts(top)
@@ -108,7 +106,7 @@ def _from_kafka(config: Config, partitions: tuple[int, ...], top: int, target: P
         say("stream-apple: there is no snapshot yet: this is what the running worker has now", err=True)
 
 
-def _show(console: Console, facts: Facts) -> None:
+def _show(console: Console, facts: _Facts) -> None:
     # Anyone may have chosen the names in records, so they are never interpreted as markup.
     options, fill = facts["options"], facts["fill"]
     console.print(Text(f"{facts['topic']}-{facts['partition']}", "bold"), Text(f"model {facts['lineage']['model']}"))
@@ -153,7 +151,7 @@ def _show(console: Console, facts: Facts) -> None:
         console.print(Text(f"  {facts['named']:.0%} of the features above have been seen by name"))
 
 
-def _tuples(order: int, selected: int, seen: int, level: int, top: list[Facts]) -> Iterator[Text | Table]:
+def _tuples(order: int, selected: int, seen: int, level: int, top: list[_Facts]) -> Iterator[Text | Table]:
     """Yield how many tuples are learned from, and a table of the most salient ones."""
     if not top:
         yield Text(f"  tuples of {order} attributes, none left out")
@@ -167,7 +165,7 @@ def _tuples(order: int, selected: int, seen: int, level: int, top: list[Facts]) 
     yield table
 
 
-def _discretised(facts: Facts) -> Iterator[str]:
+def _discretised(facts: _Facts) -> Iterator[str]:
     """Yield lines on splines or intervals, unless numbers are learned as they are."""
     options, count = facts["options"], facts["discretised"]
     if options["discretise"] != "none":
@@ -183,14 +181,14 @@ def _discretised(facts: Facts) -> Iterator[str]:
             )
 
 
-def _start(facts: Facts) -> list[str]:
+def _start(facts: _Facts) -> list[str]:
     trust = facts.get("trust")  # a worker of an older version has none
     return (
         [] if trust is None else [f"scores start from naive Bayes: {number_or_dash(trust, 'z.2f')} times its log-odds"]
     )
 
 
-def _merged_from(facts: Facts) -> Iterator[str]:
+def _merged_from(facts: _Facts) -> Iterator[str]:
     """Yield lines on what a model in a file was merged from, if it was."""
     for each in facts.get("merged_from", ()):
         yield (
@@ -199,7 +197,7 @@ def _merged_from(facts: Facts) -> Iterator[str]:
         )
 
 
-def _digest(facts: Facts) -> str:
+def _digest(facts: _Facts) -> str:
     snapshot = facts["snapshot"]
     ended = (
         f"digest {facts['digest']} at the end of epoch {facts['ended_epoch']}"
@@ -212,7 +210,7 @@ def _digest(facts: Facts) -> str:
     return f"epoch {facts['epoch']}; {ended}; {saved}"
 
 
-def _merging(boundary: Facts | None = None, merge: Facts | None = None) -> Iterator[str]:
+def _merging(boundary: _Facts | None = None, merge: _Facts | None = None) -> Iterator[str]:
     """Yield lines on the end of the round that the partition is at, and on the newest merge."""
     if boundary is not None:
         yield f"{boundary['state']} at the end of round {boundary['round']}, at offset {boundary['at']:,}"
@@ -230,7 +228,7 @@ def _table(title: str, *columns: str, numbers: int) -> Table:
     return table
 
 
-def _losses(losses: dict[str, Facts], quality: dict[str, Facts]) -> Table:
+def _losses(losses: dict[str, _Facts], quality: dict[str, _Facts]) -> Table:
     """Return a table of losses by span; with two labels, also of AUC and calibration error of published scores."""
     table = _table(
         "Progressive loss", "", "published", "apple", "linear", "best constant", "AUC", "calib. error", numbers=6
@@ -262,7 +260,7 @@ def _mixture(weights: dict[str, float], shares: dict[str, float]) -> Table:
     return table
 
 
-def _degrees(degrees: list[Facts]) -> Table:
+def _degrees(degrees: list[_Facts]) -> Table:
     table = _table("By degree", "degree", "monomials", "parents", "", numbers=2)
     most = max((each["monomials"] for each in degrees), default=1)
     for each in degrees:
@@ -271,7 +269,7 @@ def _degrees(degrees: list[Facts]) -> Table:
     return table
 
 
-def _monomials(title: str, monomials: list[Facts]) -> Table:
+def _monomials(title: str, monomials: list[_Facts]) -> Table:
     table = _table(title, "monomial", "weight", "salience", "linear", "", numbers=3)
     for each in monomials:
         table.add_row(
@@ -284,7 +282,7 @@ def _monomials(title: str, monomials: list[Facts]) -> Table:
     return table
 
 
-def _parents(parents: list[Facts]) -> Table:
+def _parents(parents: list[_Facts]) -> Table:
     title = "Parents, by what their children add"
     table = _table(title, "parent", "children", "gain", "salience", "heaviest child", numbers=3)
     for each in parents:
@@ -293,7 +291,7 @@ def _parents(parents: list[Facts]) -> Table:
     return table
 
 
-def _cuts(features: list[Facts], *, spline: bool) -> Table:
+def _cuts(features: list[_Facts], *, spline: bool) -> Table:
     title, cuts = ("Numbers as splines", "points") if spline else ("Numbers as intervals", "cuts")
     table = _table(title, "number", "salience", cuts, numbers=1)
     for each in features:
@@ -301,7 +299,7 @@ def _cuts(features: list[Facts], *, spline: bool) -> Table:
     return table
 
 
-def _classes(classes: list[Facts]) -> Table:
+def _classes(classes: list[_Facts]) -> Table:
     """Return a table of the classes in `classes`, the most frequent ones: weights and errors."""
     table = _table("Classes", "class", "weight", "error", "recent weight", "recent error", numbers=4)
     for each in classes:

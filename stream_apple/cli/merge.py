@@ -2,14 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from stream_apple.app.model_files import merge_model_files
 from stream_apple.cli.options.common import AS_JSON
 from stream_apple.cli.options.parameters import OutputFile, refuse_writing_over
 from stream_apple.cli.output import say
-from stream_apple.core.learner.merging.merge import Parents
+
+if TYPE_CHECKING:
+    from stream_apple.core.learner.merging.merge import Parents
 
 
 @click.command(name="merge")
@@ -25,7 +27,7 @@ from stream_apple.core.learner.merging.merge import Parents
     help="Which parents that are new since an earlier merge stay: as many as each model has in the mean, or all.",
 )
 @AS_JSON
-def command(files: tuple[Path, ...], out: Path, parents: Parents, *, as_json: bool) -> None:
+def command(files: tuple[Path, ...], out: Path, parents: "Parents", *, as_json: bool) -> None:
     """Make one model of the models in FILES, which `stream-apple inspect --save` has written.
 
     They must have been learned with the same options of the learner. Weights are averaged, each by how much its model
@@ -35,6 +37,9 @@ def command(files: tuple[Path, ...], out: Path, parents: Parents, *, as_json: bo
     Exits with 73 if a file is damaged, 78 if models can't be merged, or not with each other.
     """
     refuse_writing_over({"--out": out}, files)
+    # This imports numba, for which `--help` and a mistyped option would wait.
+    from stream_apple.app.model_files import merge_model_files
+
     counts, digest = merge_model_files(files, out, parents)
     if as_json:
         say(json.dumps({"models": len(files), "digest": digest, **counts._asdict()}))

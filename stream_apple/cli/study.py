@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import click
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -20,13 +20,13 @@ from stream_apple.signals import Signals
 from stream_apple.study.data_sets import DataSet, FoundSets, find_data_sets
 from stream_apple.study.experiments.experiment import Inquiry
 from stream_apple.study.experiments.registry import EXPERIMENTS, load_experiment, sets_of
-from stream_apple.study.experiments.report import FindingReport
 from stream_apple.study.methods import METHODS, VOWPAL_CHOICES, VOWPAL_SETTINGS, installed_version
-from stream_apple.study.report.paper import PaperRow, read_paper
-from stream_apple.study.report.summary import write_report
-from stream_apple.study.runs.campaign import Campaign, PhaseProgress, prepare_all
 from stream_apple.study.runs.journal import Journal
 from stream_apple.study.settings import ALPHAS, GRID, StudySettings
+
+if TYPE_CHECKING:
+    from stream_apple.study.report.paper import PaperRow
+    from stream_apple.study.runs.campaign import Campaign, PhaseProgress
 
 EXPANSION = "expansion"
 _PACE_OVER_S = 600.0  # the time left is estimated from the pace of so many seconds, as runs differ in length
@@ -154,6 +154,10 @@ def command(context: click.Context, experiment: str, paths: _StudyPaths, setting
         _refuse_options_of_the_expansion(context, experiment)
         _experiment(experiment, paths, settings)
         return
+    # These import numba, for which `--help` and a mistyped option would wait.
+    from stream_apple.study.report.paper import read_paper
+    from stream_apple.study.report.summary import write_report
+
     # All faults are found before hours of learning.
     found = find_data_sets(paths.folder, paths.manifest)
     data_sets = _wanted(found, paths.sets)
@@ -187,6 +191,9 @@ def _refuse_options_of_the_expansion(context: click.Context, experiment: str) ->
 
 def _experiment(name: str, paths: _StudyPaths, settings: StudySettings) -> None:
     """Run an experiment, and write its findings as they come, until a signal comes."""
+    from stream_apple.study.experiments.report import FindingReport
+    from stream_apple.study.runs.campaign import PhaseProgress
+
     experiment = load_experiment(name)
     found = find_data_sets(paths.folder, paths.manifest)
     wanted = {each.name: each for each in _wanted(found, paths.sets)}
@@ -225,9 +232,11 @@ def _run(
     paths: _StudyPaths,
     journal: Journal,
     signals: Signals,
-    show: Callable[[PhaseProgress], None],
-) -> Campaign:
+    show: Callable[["PhaseProgress"], None],
+) -> "Campaign":
     """Read all sets, and do all runs, until a signal comes."""
+    from stream_apple.study.runs.campaign import Campaign, PhaseProgress, prepare_all
+
     sets = []
     for facts in signals.until_first(prepare_all(data_sets, settings, paths.out, paths.jobs)):
         sets.append(facts)
@@ -261,7 +270,7 @@ def _tell(notes: list[str]) -> None:
         say(f"note: {note}", err=True)
 
 
-def _know(paper: dict[str, PaperRow], data_sets: list[DataSet]) -> None:
+def _know(paper: "dict[str, PaperRow]", data_sets: list[DataSet]) -> None:
     for data_set in data_sets:
         if paper and data_set.paper is not None and data_set.paper not in paper:
             raise ConfigurationError(
@@ -271,13 +280,13 @@ def _know(paper: dict[str, PaperRow], data_sets: list[DataSet]) -> None:
 
 
 @contextmanager
-def _shown() -> Iterator[Callable[[PhaseProgress], None]]:
+def _shown() -> Iterator[Callable[["PhaseProgress"], None]]:
     """Yield a function that shows progress: a bar for each phase on a terminal; lines elsewhere."""
     console = PrintableConsole(stderr=True)
     if not console.is_terminal:
         lines = PlainLines()
 
-        def show_line(step: PhaseProgress) -> None:
+        def show_line(step: "PhaseProgress") -> None:
             done = step.done if step.runs else step.total
             text = f"{step.phase}: {step.runs} left"
             lines.show(text, done, step.total, phase=step.phase, due=not step.runs)
@@ -293,7 +302,7 @@ def _shown() -> Iterator[Callable[[PhaseProgress], None]]:
     phases: dict[str, TaskID] = {}
     with Progress(*columns, console=console, speed_estimate_period=_PACE_OVER_S) as bars:
 
-        def show_bar(step: PhaseProgress) -> None:
+        def show_bar(step: "PhaseProgress") -> None:
             total = max(step.total, 1e-9)
             if step.phase not in phases:
                 phases[step.phase] = bars.add_task(step.phase, total=total, runs=step.runs)

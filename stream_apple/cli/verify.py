@@ -11,13 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from stream_apple.app.verify import verify
 from stream_apple.cli.options.common import AS_JSON, CONFIG_OF_WORKERS, FROM_MODEL, PARTITIONS, load_with_model
 from stream_apple.cli.options.parameters import WholeNumber
 from stream_apple.cli.output import PrintableConsole, say, table_console
 from stream_apple.cli.progress import PlainLines
 from stream_apple.errors import UnprovedError, VerificationError
-from stream_apple.monitoring.inspection import plain
 from stream_apple.stream.verification.partition_report import Published, Report, ReportProgress
 
 
@@ -65,6 +63,10 @@ def command(
     """
     if to is not None and len(partitions) != 1:
         raise click.UsageError("--to is an offset of one partition: name it with one --partition")
+    # These import numba, for which `--help` and a mistyped option would wait.
+    from stream_apple.app.verify import verify
+    from stream_apple.monitoring.inspection import plain
+
     config = load_with_model(path, from_model)
     with _progress() as progress:
         reports = verify(config, partitions, to, progress)

@@ -22,6 +22,7 @@ from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.progressive_loss import ProgressiveLoss
 from stream_apple.offline.binary_measures import quality_of
 from stream_apple.offline.late_labels import in_turn, stride_of
+from stream_apple.offline.schedule import Schedule, epoch_ends
 
 _Predictor = Literal["apple", "linear"]
 
@@ -35,24 +36,6 @@ NO_LABELS = (
     "nothing was learned: no training example has a label "
     "(`--input label=FIELD` and `--column label=NAME` say where it is)"
 )
-
-
-class Schedule(NamedTuple):
-    """How the examples are used.
-
-    epochs         how many equal epochs the training examples are divided into
-    doubling       if it is given, epochs end after doubling * 2^k examples instead (k = 0, 1, ...)
-    test_fraction  share of the examples, at the end, that is only scored
-    seed           of the shuffle
-    ends           if it is given, in place of both: the numbers of training examples after which epochs end, ascending
-    """
-
-    epochs: int = 6
-    doubling: int | None = None
-    test_fraction: float = 0.2
-    seed: int = 0
-    keep_order: bool = False
-    ends: tuple[int, ...] | None = None
 
 
 class Result(NamedTuple):
@@ -132,18 +115,6 @@ class Run(NamedTuple):
     def losses_of(self, predictor: _Predictor) -> NDArray[np.float64]:
         """Return the loss of a predictor's own score of each training example, float64[n]; NaN without a label."""
         return _losses_of(predictor, self.scores, self.trained, self.loss)
-
-
-def epoch_ends(examples: int, schedule: Schedule) -> list[int]:
-    """Return the numbers of training examples after which epochs end; after the last, `examples`, nothing grows."""
-    if schedule.ends is not None:
-        return [*itertools.takewhile(lambda end: end < examples, schedule.ends), examples]
-    if schedule.doubling is not None:
-        first = schedule.doubling
-        doubled = (first << k for k in itertools.count())
-        return [*itertools.takewhile(lambda end: end < examples, doubled), examples]
-    length = max(1, math.ceil(examples / schedule.epochs))
-    return [*range(length, examples, length), examples]
 
 
 def split(batch: Batch, schedule: Schedule) -> tuple[Batch, Batch]:

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.errors import ConfigurationError, needs_extra
-from stream_apple.offline.evaluation import Run
+
+if TYPE_CHECKING:
+    # The name of the picture is checked before anything is learned, without the imports that learning takes.
+    from stream_apple.offline.evaluation import Run
 
 
 def learning_curve(losses: Sequence[float] | NDArray[np.float64], points: int = 200) -> NDArray[np.float64]:
@@ -42,7 +45,7 @@ def empty_figure(size: tuple[float, float] | None = None, asked_by: str = "") ->
     return Figure(figsize=size, layout="constrained")
 
 
-def draw_learning_curve(run: Run, path: Path) -> None:
+def draw_learning_curve(run: "Run", path: Path) -> None:
     """Draw the progressive loss so far; the suffix decides the format.
 
     There is a line for the published score, one for the linear predictor alongside, and, with a mixture, one for apple.

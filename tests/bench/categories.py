@@ -17,7 +17,8 @@ import numpy as np
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.dataset import read_batch
-from stream_apple.offline.evaluation import Schedule, evaluate
+from stream_apple.offline.evaluation import evaluate
+from stream_apple.offline.schedule import Schedule
 
 EXAMPLES, ATTRIBUTES, WORDS, LENGTH, STRETCH = 20_000, 6, 2_000, 8, 4_000
 METHODS = {

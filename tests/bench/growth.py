@@ -34,7 +34,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.options import Options
-from stream_apple.offline.evaluation import Schedule, epoch_ends
+from stream_apple.offline.schedule import Schedule, epoch_ends
 
 EXAMPLES, ROUNDS, TENTHS = 20_000, 5, 10
 DRAWS = (29, 60, 124, 259)  # for 28, 57, 114 and 228 features an example: the popular ones are drawn repeatedly

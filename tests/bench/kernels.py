@@ -31,7 +31,7 @@ from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.options import Loss, Options
 from stream_apple.offline.dataset import read_batch
-from stream_apple.offline.evaluation import Schedule, epoch_ends
+from stream_apple.offline.schedule import Schedule, epoch_ends
 
 ROUNDS = 5
 EXAMPLES, BITS = 20_000, (18, 20, 22, 24)

@@ -24,8 +24,9 @@ from report import figure, header
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.dataset import read_batch
-from stream_apple.offline.evaluation import Schedule, evaluate
+from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.late_labels import known_after_examples
+from stream_apple.offline.schedule import Schedule
 
 LIMITS = Limits(4095, 1 << 30, 1e6, -1e9, 1e9, binary=True)
 SCHEDULE = Schedule(epochs=50, test_fraction=0.0, keep_order=True)

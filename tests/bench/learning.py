@@ -25,7 +25,7 @@ from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.dataset import read_batch
-from stream_apple.offline.evaluation import Schedule, epoch_ends
+from stream_apple.offline.schedule import Schedule, epoch_ends
 
 ROUNDS, CHUNK = 5, 1000
 SAME_LOSS = 1e-4  # two runs with the same features differ by so much, see the tests of parity

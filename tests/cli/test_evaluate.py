@@ -13,9 +13,10 @@ from support.evaluate_command import evaluate
 from stream_apple.core.batch import Limits
 from stream_apple.core.learner.options import Options
 from stream_apple.offline.dataset import read_batch
-from stream_apple.offline.evaluation import NO_LABELS, Schedule
+from stream_apple.offline.evaluation import NO_LABELS
 from stream_apple.offline.evaluation import Result as Pass
 from stream_apple.offline.evaluation import evaluate as measured
+from stream_apple.offline.schedule import Schedule
 
 KEYS = [
     "method", "examples", "progressive_loss", "linear_progressive_loss", "best_constant_loss", "progressive_error",

@@ -25,7 +25,7 @@ def printed(
 ) -> tuple[str, dict[str, Any]]:
     """What the command says of the model, and the facts that it is given."""
     facts = view_model(model, Names(), 5).facts(5) | more
-    monkeypatch.setattr("stream_apple.cli.inspect.from_file", lambda *_: facts)
+    monkeypatch.setattr("stream_apple.app.inspect.from_file", lambda *_: facts)
     path.touch()
     result = CliRunner().invoke(command, ["--file", str(path)], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
@@ -136,7 +136,7 @@ def test_a_worker_of_a_version_that_tells_less(monkeypatch: pytest.MonkeyPatch) 
     """Version 0.1.0 had no weights that are brought to zero: it is told what lacks, where a traceback was."""
     facts = view_model(new_model(), Names(), 5).facts(5)
     del facts["options"]["l1"]
-    monkeypatch.setattr("stream_apple.cli.inspect.from_worker", lambda *_: [facts])
+    monkeypatch.setattr("stream_apple.app.inspect.from_worker", lambda *_: [facts])
     result = CliRunner().invoke(main, ["inspect", "--url", "http://worker"])
     assert result.exit_code == 78
     assert "expected a view of a model with 'l1', found one without: a worker of another version" in result.output

@@ -97,7 +97,7 @@ class TestCommands:
                 return [spoil(each) for each in value]
             return value + HOSTILE if isinstance(value, str) else value
 
-        monkeypatch.setattr("stream_apple.cli.inspect.from_file", lambda *_: spoil(facts))
+        monkeypatch.setattr("stream_apple.app.inspect.from_file", lambda *_: spoil(facts))
         path = tmp_path / "model"
         path.touch()
         assert raw(invoked("inspect", "--file", str(path))) == []

@@ -23,7 +23,7 @@ from stream_apple.stream.verification.verifier import Verifier
 
 def verified(reports: Sequence[Report], monkeypatch: pytest.MonkeyPatch, path: Path, *options: str) -> Result:
     """What the command does with these reports."""
-    monkeypatch.setattr("stream_apple.cli.verify.verify", lambda *_: reports)
+    monkeypatch.setattr("stream_apple.app.verify.verify", lambda *_: reports)
     (path / "empty.toml").touch()
     return CliRunner().invoke(command, ["--config", str(path / "empty.toml"), *options], env={"COLUMNS": "200"})
 
@@ -110,7 +110,7 @@ def test_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             arguments[-1](*each)
         return list(reports)
 
-    monkeypatch.setattr("stream_apple.cli.verify.verify", verify)
+    monkeypatch.setattr("stream_apple.app.verify.verify", verify)
     result = CliRunner().invoke(command, ["--config", str(tmp_path / "empty.toml")])
     lines = result.stderr.splitlines()
     assert len(lines) > 2

@@ -24,7 +24,8 @@ from stream_apple.library.featurizer import Featurizer
 from stream_apple.library.one_row import OneRow
 from stream_apple.library.online import OnlineLearner
 from stream_apple.offline.dataset import read_batch
-from stream_apple.offline.evaluation import Schedule, evaluate
+from stream_apple.offline.evaluation import evaluate
+from stream_apple.offline.schedule import Schedule
 from stream_apple.river import AppleClassifier as RiverClassifier
 from stream_apple.river import AppleRegressor as RiverRegressor
 from stream_apple.stream.positions.lineage import Provenance

@@ -16,7 +16,8 @@ from stream_apple.core.learner.options import Loss, Options
 from stream_apple.core.learner.predictor_quality import PredictorQuality
 from stream_apple.offline.binary_measures import BinaryMeasures, binary_measures
 from stream_apple.offline.dataset import read_batch
-from stream_apple.offline.evaluation import Schedule, evaluate
+from stream_apple.offline.evaluation import evaluate
+from stream_apple.offline.schedule import Schedule
 
 EXAMPLES = st.lists(
     st.builds(

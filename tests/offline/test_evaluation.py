@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.offline.evaluation import Schedule, epoch_ends
+from stream_apple.offline.schedule import Schedule, epoch_ends
 
 
 @given(examples=st.integers(0, 5000), epochs=st.integers(1, 20), doubling=st.none() | st.integers(1, 2000))

@@ -13,8 +13,9 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.mixture import EARLY_STRIDE
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
-from stream_apple.offline.evaluation import Schedule, evaluate
+from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.late_labels import in_turn, known_after_examples, known_after_time, stride_of
+from stream_apple.offline.schedule import Schedule
 
 COUNT = 300
 LINEAR = Options(method="linear", bits=10, loss="logistic")

@@ -7,8 +7,9 @@ import pytest
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.offline.evaluation import Schedule, evaluate
+from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.plot import draw_learning_curve, learning_curve
+from stream_apple.offline.schedule import Schedule
 
 
 def test_learning_curve_is_the_running_mean() -> None:

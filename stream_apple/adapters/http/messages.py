@@ -14,6 +14,8 @@ from urllib.parse import parse_qs
 
 MOST_HEAD = 16_384
 """Bytes of a request's head: a browser may send all the cookies that it has for a host."""
+MOST_TOP = 200
+"""The greatest number of monomials, products and parents of a model that can be asked for."""
 METHODS = ("GET", "HEAD")
 
 _LONGEST_ACCEPT = 1_000

@@ -3,8 +3,8 @@
 from http import HTTPStatus
 from importlib.resources import files
 
-from stream_apple.adapters.http.messages import Reply, ReplyCache, Request, Route, json_reply
-from stream_apple.adapters.http.status import MOST_TOP, NotShownError, Status
+from stream_apple.adapters.http.messages import MOST_TOP, Reply, ReplyCache, Request, Route, json_reply
+from stream_apple.adapters.http.status import NotShownError, Status
 
 _TOP = 25
 _LONGEST_NUMBER = 18  # digits, so that it fits 64 bits

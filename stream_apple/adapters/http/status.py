@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from stream_apple.adapters.http.messages import MOST_TOP
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.monitoring.metrics import Metrics
@@ -13,8 +14,6 @@ from stream_apple.monitoring.name_search import Wanted
 from stream_apple.monitoring.observer import WorkerObserver
 from stream_apple.stream.partitions.partition import INCOMPLETE
 
-MOST_TOP = 200
-"""The greatest number of monomials, products and parents of a model that can be asked for."""
 _STATUS_S = 0.5
 _MODEL_S = 3.0
 _SHARE = 0.03  # of a core, at most, for views of models: half of what the thread has that makes them

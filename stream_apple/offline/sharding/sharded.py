@@ -15,8 +15,9 @@ from stream_apple.core.learner.class_progress import progress_of
 from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.options import Options
 from stream_apple.core.learner.state.model import EXAMPLES, FEATURES
-from stream_apple.offline.evaluation import Learned, Run, Schedule, epoch_ends, parents_of, run_of, split
+from stream_apple.offline.evaluation import Learned, Run, parents_of, run_of, split
 from stream_apple.offline.event_epochs import Dealt
+from stream_apple.offline.schedule import Schedule, epoch_ends
 from stream_apple.offline.sharding.lockstep import Exchange, Lockstep, Shard, ShardStream
 
 

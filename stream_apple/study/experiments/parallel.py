@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stream_apple.core.learner.options import Options, mergeable
-from stream_apple.offline.evaluation import Schedule
+from stream_apple.offline.schedule import Schedule
 from stream_apple.offline.sharding.lockstep import Exchange
 from stream_apple.offline.sharding.sharded import Sharding, Together, evaluate_together
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.offline.evaluation import Schedule, split
+from stream_apple.offline.evaluation import split
+from stream_apple.offline.schedule import Schedule
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell, slug
 from stream_apple.study.experiments.splits import learn_once
 from stream_apple.study.preparation import load_set

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Options
-from stream_apple.offline.evaluation import Schedule, split
+from stream_apple.offline.evaluation import split
+from stream_apple.offline.schedule import Schedule
 
 
 def learn_once(trained: Batch, options: Options) -> Learner:

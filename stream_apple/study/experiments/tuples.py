@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
 from stream_apple.errors import InputFileError
-from stream_apple.offline.evaluation import Result, Schedule, evaluate, split
+from stream_apple.offline.evaluation import Result, evaluate, split
+from stream_apple.offline.schedule import Schedule
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, Plot, PlotLine, StudyFinding, TableCell, slug
 from stream_apple.study.preparation import load_set
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stream_apple.core.learner.options import Options
-from stream_apple.offline import evaluation
+from stream_apple.offline import evaluation, schedule
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.methods import METHODS, installed_version
 from stream_apple.study.preparation import SetFacts, load_arrays, prepare
@@ -22,7 +22,7 @@ from stream_apple.study.runs.vowpal import learn_with_vowpal
 from stream_apple.study.settings import StudySettings
 from stream_apple.study.tasks import Measures, Purpose, Task
 
-_PROTOCOL = (evaluation, learning, monomials, picky, product_test, vowpal, vowpal_pass)
+_PROTOCOL = (evaluation, schedule, learning, monomials, picky, product_test, vowpal, vowpal_pass)
 """The modules that decide how a run is done and measured: a change in them makes its result another."""
 
 

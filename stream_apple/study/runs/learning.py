@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
-from stream_apple.offline.evaluation import Run, Schedule, epoch_ends, evaluate
+from stream_apple.offline.evaluation import Run, evaluate
+from stream_apple.offline.schedule import Schedule, epoch_ends
 from stream_apple.study.methods import METHODS
 from stream_apple.study.runs.picky import evaluate_picky
 from stream_apple.study.tasks import LossesSoFar, Measures, Task

@@ -13,7 +13,8 @@ import numpy as np
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.options import Options
-from stream_apple.offline.evaluation import Schedule, evaluate
+from stream_apple.offline.evaluation import evaluate
+from stream_apple.offline.schedule import Schedule
 from stream_apple.study.runs.river_pass import numbered
 from stream_apple.study.runs.vowpal import run_vowpal, write_vowpal_text
 

@@ -18,7 +18,8 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.learner_warmup import warm_up_learning
 from stream_apple.core.learner.options import Options
-from stream_apple.offline.evaluation import Learned, Run, Schedule, epoch_ends, run_of, split
+from stream_apple.offline.evaluation import Learned, Run, run_of, split
+from stream_apple.offline.schedule import Schedule, epoch_ends
 from stream_apple.study.methods import Proposal
 from stream_apple.study.runs.monomials import (
     AdmittedProduct,

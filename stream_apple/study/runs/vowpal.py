@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
-from stream_apple.offline.evaluation import epoch_ends, share_of_wrong_sides, split, weighted_mean
+from stream_apple.offline.evaluation import share_of_wrong_sides, split, weighted_mean
+from stream_apple.offline.schedule import epoch_ends
 from stream_apple.study.methods import METHODS
 from stream_apple.study.runs.learning import REPEATED_S, REPEATS, means_at, schedule_of
 from stream_apple.study.tasks import LossesSoFar, Measures, Task

@@ -8,8 +8,8 @@ import pytest
 from support.page_site import HOSTILE, Site
 from support.planted_pair import PAIR
 
+from stream_apple.adapters.http.messages import MOST_TOP
 from stream_apple.adapters.http.pages import SCRIPTS
-from stream_apple.adapters.http.status import MOST_TOP
 from stream_apple.monitoring.inspection import view_model
 
 

@@ -10,8 +10,9 @@ from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.merging.merge import adopt, merge
 from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import ConfigurationError, ModelError
-from stream_apple.offline.evaluation import Run, Schedule, evaluate
+from stream_apple.offline.evaluation import Run, evaluate
 from stream_apple.offline.event_epochs import deal_by_time
+from stream_apple.offline.schedule import Schedule
 from stream_apple.offline.sharding.lockstep import Exchange, Lockstep, ShardStream
 from stream_apple.offline.sharding.sharded import Sharding, evaluate_together, streams_of
 

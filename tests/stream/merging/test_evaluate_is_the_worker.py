@@ -12,8 +12,8 @@ from stream.merging.cluster_of_rounds import SETUP, cluster_of, finish
 from stream.merging.lockstep import hourly
 from support.records import DECODER
 
-from stream_apple.offline.evaluation import Schedule
 from stream_apple.offline.event_epochs import deal_by_time
+from stream_apple.offline.schedule import Schedule
 from stream_apple.offline.sharding.lockstep import Exchange
 from stream_apple.offline.sharding.sharded import Sharding, evaluate_together
 from stream_apple.stream.positions.merge_note import MergeSettings

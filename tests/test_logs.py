@@ -196,9 +196,7 @@ class TestProcess:
     @pytest.mark.parametrize("kind", CRASHES)
     def test_a_crash_is_one_line(self, kind: str) -> None:
         """With the traceback in a field, wherever it happens."""
-        done = run(
-            "-c", f"from stream_apple import logs\nlogs.configure('json')\nlogs.catch_crashes()\n{CRASHES[kind]}"
-        )
+        done = run("-c", f"{LOGGING}\n{CRASHES[kind]}")
         (line,) = lines_of(done)
         if kind == "warning":
             assert (line["level"], done.returncode) == ("warning", 0)
@@ -210,9 +208,7 @@ class TestProcess:
 
     def test_an_interrupt_is_no_crash(self) -> None:
         """Nothing is written."""
-        done = run(
-            "-c", "from stream_apple import logs\nlogs.configure('json')\nlogs.catch_crashes()\nraise KeyboardInterrupt"
-        )
+        done = run("-c", f"{LOGGING}\nraise KeyboardInterrupt")
         assert lines_of(done) == []
 
     def test_faults_of_the_configuration_are_one_line(self) -> None:

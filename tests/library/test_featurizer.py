@@ -32,8 +32,6 @@ FLAT = InputMapping(label="", weight="", id="", features=ALL)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="."), max_size=40)
 NUMBERS = st.floats(-1e17, 1e17) | st.integers(-(10**17), 10**17) | st.just(0) | st.just(1)
 
-CELLS = NUMBERS | TEXTS | st.booleans() | st.none()
-
 
 def decoded(rows: list[dict[str, Any]], mapping: InputMapping | None) -> Batch:
     """What the codec makes of the rows as a topic has them: records of another shape, or the product's own messages."""

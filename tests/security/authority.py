@@ -1,6 +1,5 @@
 """Certificates for tests, made by `openssl`: an authority, a server's, a client's."""
 
-import base64
 import shutil
 import subprocess
 from pathlib import Path
@@ -48,12 +47,6 @@ class Authority:
         by = ("-CA", self.certificate, "-CAkey", self._key)
         _openssl(*_NEW, *by, *how, "-subj", f"/CN={name}", "-addext", extension, "-keyout", key, "-out", certificate)
         return certificate, key
-
-
-def unsecured_token(claims: bytes) -> str:
-    """A JWT that nobody has signed."""
-    parts = (base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (b'{"alg":"none"}', claims))
-    return ".".join(parts) + "."
 
 
 def _openssl(*arguments: str | Path) -> None:

@@ -8,7 +8,7 @@ from stream.merging.cluster_of_rounds import SETUP, cluster_of, finish, new_proc
 from stream.merging.lockstep import hourly
 from stream.verification.merged_logs import HASTY, MergedLogs, left_by, left_when, strict
 from stream.verification.test_verifying_runs import ClusterLogs
-from support.records import DECODER, HOUR, START, TOPIC
+from support.records import DECODER, TOPIC
 
 from stream_apple.stream.merging import merging
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -19,8 +19,6 @@ from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.partition_report import Boundaries, MadeAgain, Report
 from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
-
-EPOCH = START // HOUR
 
 
 def kinds(*reports: Report) -> set[Kind]:

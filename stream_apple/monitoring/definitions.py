@@ -146,7 +146,7 @@ METRICS = (
     Metric(
         "mixture_share",
         Gauge,
-        "How far linear, average and stack are trusted in what is published; their sum is 1.",
+        "How far linear, average, stack and the latest label are trusted in what is published; their sum is 1.",
         ("partition", "predictor"),
     ),
     *_QUALITIES,

@@ -30,8 +30,8 @@ from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
 
 CONSTANT = "(constant)"
 REST = "(rest)"
-"""The remainder that no feature explains: scores are bounded, a mixture is not quite the weighted sum of scores, and
-with a warm start scores start from the log-odds of naive Bayes."""
+"""The remainder that no feature explains: scores are bounded, a mixture is not quite the weighted sum of scores, with
+`persistence` scores follow the latest label, and with a warm start they start from the log-odds of naive Bayes."""
 ROUNDING = "(rounding)"
 """The remainder after REST, which is itself rounded; it is there only if the sum would not be exact without it."""
 

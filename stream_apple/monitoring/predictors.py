@@ -6,7 +6,6 @@ Spans are named as the labels of metrics are: start, epoch, last_epoch, recent.
 from typing import NamedTuple
 
 from stream_apple.core.learner.class_progress import ClassProgress, ClassReport
-from stream_apple.core.learner.kernels.mixture import SHARED
 from stream_apple.core.learner.learner import Learner
 from stream_apple.core.learner.predictor_quality import QualityReport, Span
 from stream_apple.core.learner.progressive_loss import LossReport
@@ -19,7 +18,7 @@ class MixtureView(NamedTuple):
     """Says how the published score is mixed; both are empty if it is one predictor's score.
 
     weights  of each predictor's score in it, by name; they may be negative, and need not sum to 1
-    shares   of linear, average and stack, and of constant and slow linear if labels are late; they sum to 1
+    shares   as of `Learner.mixture_shares`
     """
 
     weights: dict[str, float]
@@ -82,5 +81,5 @@ def mixture_of(learner: Learner) -> MixtureView:
         return MixtureView({}, {})
     return MixtureView(
         dict(zip(learner.predictors, learner.mixture_weights().tolist(), strict=True)),
-        dict(zip(SHARED, learner.mixture_shares().tolist(), strict=False)),
+        learner.mixture_shares(),
     )

@@ -55,6 +55,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "no rehearsal": {"rehearsal": "off"},
     "labels as they are": {"label_units": 0},
     "drift ignored": {"drift": "ignore"},
+    "latest label followed": {"persistence": "on"},
     "any degree": {"max_degree": 250},
     "no shrinkage": {"shrinkage": 0.0},
     "plain loss of the stack, none of classes": {"stack_loss": "plain"},
@@ -210,7 +211,7 @@ def measured(given: Set, chosen: Mapping[str, Any]) -> Measured:
 _NOT_FOR: Mapping[Loss, frozenset[str]] = {
     "squared": frozenset(),
     "logistic": frozenset({"label_units", "stack_loss"}),
-    "softmax": frozenset({"label_units", "shrinkage"}),
+    "softmax": frozenset({"label_units", "shrinkage", "persistence"}),
 }
 
 

@@ -10,7 +10,7 @@ from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
 from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Method, Options, Rehearsal
+from stream_apple.core.learner.options import Method, OnOff, Options
 from stream_apple.demo import clicks as planted
 from stream_apple.demo.clicks import FIELDS, clicks, impressions
 
@@ -19,7 +19,7 @@ DAYS = 8
 SIZE = 40_000
 
 
-def progressive_losses(method: Method, rehearsal: Rehearsal | None = None) -> tuple[float, float]:
+def progressive_losses(method: Method, rehearsal: OnOff | None = None) -> tuple[float, float]:
     """Mean loss of the method and of the linear predictor alongside, over one pass with an epoch a day."""
     examples = list(clicks(SIZE, 3, START_MS, DAYS * DAY))
     decoded = Decoder(Limits(100, 10_000, 1e6, -1e9, 1e9, binary=True)).decode([encode_example(e) for e in examples])

@@ -114,11 +114,11 @@ def test_the_mixture_is_shown_with_the_losses_of_its_parts() -> None:
     own = ("partition", str(model.partition))
     learner = model.learner
     for name, names, values in (
-        ("mixture_weight", learner.predictors, learner.mixture_weights()),
-        ("mixture_share", SHARED[:3], learner.mixture_shares()),
+        ("mixture_weight", learner.predictors, learner.mixture_weights().tolist()),
+        ("mixture_share", SHARED, [*learner.mixture_shares().values()]),
     ):
         found = [samples[name, frozenset({own, ("predictor", predictor)})] for predictor in names]
-        assert found == values.tolist()
+        assert found == values
     assert sum(found) == pytest.approx(1.0)
     losses = {
         name: samples[name, frozenset({own, ("span", "start")})]

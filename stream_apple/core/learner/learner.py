@@ -17,8 +17,9 @@ from stream_apple.core.learner.growth import UNCHANGED, Growth, grow
 from stream_apple.core.learner.kernels.decay import settle, view_settled
 from stream_apple.core.learner.kernels.drift import empty_watch, restart
 from stream_apple.core.learner.kernels.mixed import process_mixed
-from stream_apple.core.learner.kernels.mixture import EARLY, effective_weights, is_late
+from stream_apple.core.learner.kernels.mixture import EARLY, LATE_SHARED, SHARED, effective_weights, is_late
 from stream_apple.core.learner.kernels.naive_bayes import TRUST
+from stream_apple.core.learner.kernels.persistence import PERSISTENT
 from stream_apple.core.learner.kernels.plain import process_plain
 from stream_apple.core.learner.kernels.rows import Scores
 from stream_apple.core.learner.kernels.shared import process_shared
@@ -41,6 +42,7 @@ from stream_apple.core.learner.state.model import (
     TRUNCATED,
     Mixture,
     Model,
+    Persistence,
     Recent,
 )
 from stream_apple.core.learner.state.recent import forget_recent, leave_out, longest_recent, recent_examples
@@ -194,6 +196,8 @@ class Learner:
             }
             if not is_late(self._state.mixture):
                 del sums["late"]
+        if self.options.persistence == "on":
+            sums |= {f"persistence_{name}": array for name, array in self._state.persistence._asdict().items()}
         if len(self._state.start):
             sums["start"] = self._state.start
         if self._watch is not None:
@@ -324,13 +328,20 @@ class Learner:
         """The names of the mixture's predictors, in the order of `mixture_weights`."""
         return predictor_names(shrunk=bool(self.options.shrinkage))
 
-    def mixture_shares(self) -> NDArray[np.float64]:
-        """Return the shares of `mixture.SHARED` in the published score.
+    def mixture_shares(self) -> dict[str, float]:
+        """Return each score's share in the published one, by its name; they sum to 1. Empty if there is no mixture.
 
-        float64[5] once a label was late, float64[3] before (linear, average and stack), float64[0] if not mixed.
+        There are linear, average and stack; constant and slow linear once a label was late; until then, with
+        `persistence`, the predictor that follows the latest label.
         """
-        mixture = self._state.mixture
-        return np.append(mixture.shares, mixture.late[:2]) if is_late(mixture) else mixture.shares.copy()
+        mixture, persistence = self._state.mixture, self._state.persistence
+        shares = dict(zip(SHARED, mixture.shares.tolist(), strict=False))
+        if is_late(mixture):
+            return shares | dict(zip(LATE_SHARED, mixture.late.tolist(), strict=False))
+        if len(persistence.share):
+            following = float(persistence.share[0])
+            shares = {name: (1.0 - following) * share for name, share in shares.items()} | {PERSISTENT: following}
+        return shares
 
     @property
     def trust(self) -> float | None:
@@ -410,7 +421,11 @@ class Learner:
             return
         state, watch = self._state, self._watch
         counts = state.scalars.counts[:OCCUPIED].copy()
-        self._state = state._replace(mixture=Mixture._make(array.copy() for array in state.mixture), recent=recent)
+        self._state = state._replace(
+            mixture=Mixture._make(array.copy() for array in state.mixture),
+            persistence=Persistence._make(array.copy() for array in state.persistence),
+            recent=recent,
+        )
         self._watch = None if watch is None else empty_watch()
         self._make_room(int(np.diff(prepared.indptr).max(initial=0)))
         try:

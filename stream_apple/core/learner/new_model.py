@@ -6,6 +6,7 @@ from stream_apple.core.learner.kernels.decay import decay_rule, no_decay_yet, st
 from stream_apple.core.learner.kernels.losses import loss_number
 from stream_apple.core.learner.kernels.mixture import empty_mixture
 from stream_apple.core.learner.kernels.naive_bayes import FIRST_TRUST
+from stream_apple.core.learner.kernels.persistence import no_persistence
 from stream_apple.core.learner.multiclass.process import empty_class_mixture
 from stream_apple.core.learner.options import Method, Options
 from stream_apple.core.learner.state.model import (
@@ -37,6 +38,7 @@ def empty_model(options: Options, selection: TupleSelection, *, roles: bool) -> 
         scalars=ModelScalars(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(8, np.int64)),
         rule=_rule_of(options, by_level=selection.by_level),
         mixture=empty_class_mixture(mixed=mixed) if options.classes else empty_mixture(mixed=mixed),
+        persistence=no_persistence(wanted=options.persistence == "on"),
         recent=empty_recent(mixed=mixed, roles=roles, labels=options.rehearses),
         tuples=selection.kernel_view,
         start=np.array([FIRST_TRUST, 0.0] if options.warm_start != "none" else []),

@@ -11,7 +11,8 @@ import yaml
 from prometheus_client import Histogram
 
 from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.learner.kernels.mixture import SHARED
+from stream_apple.core.learner.kernels.mixture import LATE_SHARED, SHARED
+from stream_apple.core.learner.kernels.persistence import PERSISTENT
 from stream_apple.core.learner.progressive_loss import PREDICTORS
 from stream_apple.core.learner.state.weights import NAMES
 from stream_apple.monitoring.comparison_metrics import COMPARISON_METRICS
@@ -44,7 +45,7 @@ VALUES = {
     "span": {"start", "epoch", "last_epoch", "recent"},
     "result": {"committed", "aborted"},
     "event": {"assigned", "revoked", "lost"},
-    "predictor": {*PREDICTORS, *NAMES, *SHARED},
+    "predictor": {*PREDICTORS, *NAMES, *SHARED, *LATE_SHARED, PERSISTENT},
     "change": {"added", "retired"},
     "follow": {"log", "snapshots"},
 }

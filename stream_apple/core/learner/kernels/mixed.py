@@ -15,13 +15,14 @@ from stream_apple.core.learner.kernels.counts import count_example, take_attribu
 from stream_apple.core.learner.kernels.decay import decayed_scores, settle_if_small
 from stream_apple.core.learner.kernels.drift import Watch, has_risen
 from stream_apple.core.learner.kernels.expansion import expand
-from stream_apple.core.learner.kernels.losses import bounds_of, include_label
+from stream_apple.core.learner.kernels.losses import bounds_of, include_label, loss_of
 from stream_apple.core.learner.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
 from stream_apple.core.learner.kernels.mixture import (
     CYCLE,
     EARLY_CONSTANT,
     EARLY_LEARNED,
     EARLY_STRIDE,
+    OF_CONSTANT,
     blend,
     constant_score,
     count_label,
@@ -31,6 +32,7 @@ from stream_apple.core.learner.kernels.mixture import (
     temper,
 )
 from stream_apple.core.learner.kernels.naive_bayes import learn_trust, odds_of, start_expanded, starting_score
+from stream_apple.core.learner.kernels.persistence import follow_latest, learn_persistence, temper_persistence
 from stream_apple.core.learner.kernels.rows import (
     Scores,
     are_finite,
@@ -65,6 +67,7 @@ def process_mixed(
     """
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts = model.scalars.labels, model.scalars.counts
+    mixture, persistence = model.mixture, model.persistence
     for row in range(start, stop):
         label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         if origins is not None:
@@ -82,13 +85,18 @@ def process_mixed(
         if learning:
             share = include_label(rule.loss, labels, label)
             if share < 1.0:
-                temper(model.mixture, share * share)
+                temper(mixture, share * share)
+                if len(persistence.share):
+                    temper_persistence(persistence, share * share)
         low, high = bounds_of(rule.loss, labels)
-        score = blend(model.mixture, mixing, rule.loss, low, high)
-        publish(scores, row, rule, score, mixing, label)
-        constant, delay = constant_score(model.mixture, rule.loss, low, high), 0.0
+        score = published = blend(mixture, mixing, rule.loss, low, high)
+        following = len(persistence.share) > 0 and mixture.late[OF_CONSTANT] <= 0.0
+        if following:
+            published = follow_latest(persistence, mixing, rule.loss, score, low, high)
+        publish(scores, row, rule, published, mixing, label)
+        constant, delay = constant_score(mixture, rule.loss, low, high), 0.0
         if len(scores.early):
-            keep_early(scores.early[row], mixing, constant, score, counts[EXAMPLES])
+            keep_early(scores.early[row], mixing, constant, published, counts[EXAMPLES])
         if not learning:
             clear_active(slots, features, old)
             continue
@@ -107,13 +115,19 @@ def process_mixed(
         if sampled and len(early) and not math.isnan(early[row, LINEAR]):
             since = (counts[EXAMPLES] - np.int64(early[row, EARLY_LEARNED])) % CYCLE
             if since > 1:  # counts[EXAMPLES] includes this example
-                take_early(model.mixture, mixing, rule.loss, early[row])
+                take_early(mixture, mixing, rule.loss, early[row])
                 constant, delay = np.float64(early[row, EARLY_CONSTANT]), (since - 1) / early[row, EARLY_STRIDE]
+        heaviest = mixture.heaviest[0]
         if sampled:
-            learn_mixture(model.mixture, mixing, constant, rule.loss, target, (low, high), delay, rule.clipped_stack)
-        count_label(model.mixture, rule.loss, target)
+            learn_mixture(mixture, mixing, constant, rule.loss, target, (low, high), delay, rule.clipped_stack)
+        if following and sampled and mixture.late[OF_CONSTANT] <= 0.0:
+            if mixture.heaviest[0] > heaviest:
+                temper_persistence(persistence, heaviest / mixture.heaviest[0])
+            heaviest = mixture.heaviest[0]
+            learn_persistence(persistence, mixing, rule.loss, target, (low, high), heaviest, rule.clipped_stack)
+        count_label(mixture, rule.loss, target)
         if decay is not None:
             settle_if_small(model.table, decay, rule.decay)
-        if watch is not None and has_risen(watch, rule.loss, scores.losses[row], score, label):
+        if watch is not None and has_risen(watch, rule.loss, loss_of(rule.loss, score, label), score, label):
             return -2 - row
     return -1

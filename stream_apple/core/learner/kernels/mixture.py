@@ -53,7 +53,8 @@ from stream_apple.core.learner.state.model import Mixture
 from stream_apple.core.learner.state.weights import AVERAGE, LINEAR, PREDICTORS, SLOW_LINEAR
 from stream_apple.core.learner.state.work import Numbers64
 
-SHARED = ("linear", "average", "stack", "constant", "slow_linear")  # in this order; the last two where labels are late
+SHARED = ("linear", "average", "stack")  # the names of `Mixture.shares`, in this order
+LATE_SHARED = ("constant", "slow_linear")  # of `Mixture.late`
 STACK = PREDICTORS  # index in `mixing` of the stack's score, after the predictors'; STACK + 1: the same, not clipped
 NEWTON_VECTOR = STACK + 2 + PREDICTORS * PREDICTORS  # index in `mixing` of the vector of `newton_step`, behind a matrix
 FAST_RATE = 6.0  # times the learning rate
@@ -121,36 +122,39 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
         stacked += mixture.stack[k] * mixing[k]
     mixing[STACK + 1] = stacked
     mixing[STACK] = clip_score(stacked, low, high)
-    if loss == LOGISTIC:
-        positive, negative = 0.0, 0.0
-        for which in range(3):
-            score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
-            positive += share / (1.0 + math.exp(-score))
-            negative += share / (1.0 + math.exp(score))
-        if mixture.late[OF_CONSTANT] > 0.0:
-            for which in range(2):
-                score, share = _late_score(mixture, mixing, which, loss, low, high), mixture.late[which]
-                positive += share / (1.0 + math.exp(-score))
-                negative += share / (1.0 + math.exp(score))
-        return clip_score(math.log(positive / negative), low, high)
-    spread = high - low
-    if spread <= LEAST_SPREAD:
+    if loss == SQUARED and high - low <= LEAST_SPREAD:
         return low
-    at_low, at_high = 0.0, 0.0
+    at_high, at_low = 0.0, 0.0
     for which in range(3):
         score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
-        # Products, not powers: interpreted code would round a power differently.
-        from_low, from_high = (score - low) / spread, (score - high) / spread
-        at_low += share * math.exp(-2.0 * (from_low * from_low))
-        at_high += share * math.exp(-2.0 * (from_high * from_high))
+        for_high, for_low = evidence_of(loss, score, share, low, high)
+        at_high, at_low = at_high + for_high, at_low + for_low
     if mixture.late[OF_CONSTANT] > 0.0:
         for which in range(2):
             score, share = _late_score(mixture, mixing, which, loss, low, high), mixture.late[which]
-            from_low, from_high = (score - low) / spread, (score - high) / spread
-            at_low += share * math.exp(-2.0 * (from_low * from_low))
-            at_high += share * math.exp(-2.0 * (from_high * from_high))
-    # The substitution function: at either end of the range its loss is at most that of the mixture of predictions.
-    return clip_score(low + spread * (0.5 + 0.25 * math.log(at_high / at_low)), low, high)
+            for_high, for_low = evidence_of(loss, score, share, low, high)
+            at_high, at_low = at_high + for_high, at_low + for_low
+    return score_of_evidence(loss, at_high, at_low, low, high)
+
+
+@part
+def evidence_of(loss: int, score: float, share: float, low: float, high: float) -> tuple[float, float]:
+    """Return share * exp(-rate * loss) of a score, for the highest and for the lowest label, to be added up."""
+    if loss == LOGISTIC:
+        return share / (1.0 + math.exp(-score)), share / (1.0 + math.exp(score))
+    # Products, not powers: interpreted code would round a power differently.
+    from_low, from_high = (score - low) / (high - low), (score - high) / (high - low)
+    return share * math.exp(-2.0 * (from_high * from_high)), share * math.exp(-2.0 * (from_low * from_low))
+
+
+@part
+def score_of_evidence(loss: int, at_high: float, at_low: float, low: float, high: float) -> float:
+    """Return the score whose loss is at most that of the mixture, given the sums of evidence for either label.
+
+    With the logistic loss these are probabilities; with the squared loss this is the algorithm's substitution function.
+    """
+    evidence = math.log(at_high / at_low)
+    return clip_score(evidence if loss == LOGISTIC else low + (high - low) * (0.5 + 0.25 * evidence), low, high)
 
 
 @part
@@ -268,7 +272,7 @@ def learn_mixture(
         for j in range(i + 1):
             at = i * PREDICTORS + j
             mixture.curvature[at] = mixture.curvature[at] * KEEP + curvature * mixing[i] * mixing[j]
-    newton_step(mixture, mixing, RIDGE * unit)
+    newton_step(mixture.stack, mixture.curvature, mixing, PREDICTORS, RIDGE * unit)
 
 
 @part
@@ -296,15 +300,15 @@ def _learn_shares(mixture: Mixture, mixing: Numbers64, constant: float, loss: in
 
 
 @part
-def newton_step(mixture: Mixture, mixing: Numbers64, ridge: float) -> None:
-    """Add (curvature matrix + ridge)^-1 * vector to the stack, by a Cholesky decomposition L D L'.
+def newton_step(weights: Numbers64, curvature: Numbers64, mixing: Numbers64, n: int, ridge: float) -> None:
+    """Add (curvature + ridge)^-1 * vector to the n weights, by a Cholesky decomposition L D L'; n is at most 6.
 
     The vector is mixing[NEWTON_VECTOR:], which this overwrites.
     """
-    n, matrix, vector = PREDICTORS, STACK + 2, NEWTON_VECTOR
+    matrix, vector = STACK + 2, NEWTON_VECTOR
     for i in range(n):
         for j in range(i + 1):
-            mixing[matrix + i * n + j] = mixture.curvature[i * n + j]
+            mixing[matrix + i * n + j] = curvature[i * n + j]
         mixing[matrix + i * n + i] += ridge
     for j in range(n):
         diagonal = mixing[matrix + j * n + j]
@@ -330,4 +334,4 @@ def newton_step(mixture: Mixture, mixing: Numbers64, ridge: float) -> None:
         for k in range(i + 1, n):
             entry -= mixing[matrix + k * n + i] * mixing[vector + k]
         mixing[vector + i] = entry
-        mixture.stack[i] += entry
+        weights[i] += entry

@@ -60,7 +60,7 @@ def learn_class_stack(
                 covariance += chances[first + c] * beyond * (_score(class_work, other, c) - mixing[j])
             at = i * PREDICTORS + j
             mixture.curvature[at] = mixture.curvature[at] * KEEP + importance * covariance
-    newton_step(mixture, mixing, CLASS_RIDGE)
+    newton_step(mixture.stack, mixture.curvature, mixing, PREDICTORS, CLASS_RIDGE)
 
 
 @part

@@ -31,7 +31,7 @@ from stream_apple.core.learner.options.declared_options import (
     Drift,
     Loss,
     Method,
-    Rehearsal,
+    OnOff,
     Selection,
     WarmStart,
 )
@@ -63,8 +63,8 @@ __all__ = [
     "Loss",
     "Method",
     "NumberBounds",
+    "OnOff",
     "Options",
-    "Rehearsal",
     "Selection",
     "WarmStart",
     "default_of",

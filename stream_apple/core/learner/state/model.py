@@ -128,6 +128,21 @@ class Mixture(NamedTuple):
     late: NDArray[np.float64]
 
 
+class Persistence(NamedTuple):
+    """What follows the latest labels; empty arrays if nothing does. See `persistence.py`.
+
+    share      float64[1]  of the predictor that sees the latest label in what is published
+    weights    float64[3]  its weights: of the mixture's score, the latest label, and the latest misses of the score
+    curvature  float64[9]  its matrix of second derivatives, of which the lower half is kept
+    latest     float64[2]  the latest label, and the mean of the latest misses
+    """
+
+    share: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    curvature: NDArray[np.float64]
+    latest: NDArray[np.float64]
+
+
 class Recent(NamedTuple):
     """The latest examples, in two halves that are filled in turn; empty if predictors do not mix.
 
@@ -174,6 +189,7 @@ class Model(NamedTuple):
     scalars: ModelScalars
     rule: LearningRule
     mixture: Mixture
+    persistence: Persistence
     recent: Recent
     tuples: Tuples
     start: NDArray[np.float64]

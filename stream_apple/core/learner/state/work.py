@@ -18,7 +18,7 @@ Roles: TypeAlias = NDArray[np.uint8]
 
 WAVE = 8192  # products looked up before the first of them is used, while memory fetches their slots
 LANES = 8  # products looked up at once
-MIXING = 6 + 2 + 36 + 6  # scores of the predictors and of the stack (clipped and not), a matrix, a vector
+MIXING = 6 + 2 + 36 + 6 + 3  # scores of predictors and stack (clipped and not), a matrix, a vector, `persistence.py`
 
 NODE = np.dtype(  # a parent present in the example, to be multiplied with base features first, first + 1, ...
     [

@@ -106,5 +106,5 @@ def test_it_is_sure_where_its_predictors_are_not_sure_enough() -> None:
         without.losses[late].mean(), without.apple_losses[late].mean(), without.linear_losses[late].mean()
     )
     np.testing.assert_array_equal(scores.linear_losses, without.linear_losses)
-    assert plain.mixture_weights()[APPLE] == plain.mixture_shares()[2]
+    assert plain.mixture_weights()[APPLE] == plain.mixture_shares()["stack"]
     assert learner.mixture_weights()[[LINEAR, APPLE, AVERAGE]].sum() > 1.1

@@ -33,6 +33,7 @@ TRIED: dict[str, tuple[object, ...]] = {
     "stack_loss": ("plain", "clipped", "log"),
     "early_growth": (0, 60),
     "rehearsal": ("off", "on"),
+    "persistence": ("off", "on"),
     "personalise": ("", "user"),
     "label_units": (0, 10),
     "centre": (0, 5),

@@ -1,6 +1,7 @@
 """Advice that `evaluate` and `produce` print once to standard error, on files and options that don't go together."""
 
 import shlex
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from stream_apple.core.batch import space_key
 from stream_apple.core.learner.options import Options
 from stream_apple.files import MOST_MET, ColumnRoles, TimeLike
 from stream_apple.nearest_names import missing
+
+if TYPE_CHECKING:
+    from stream_apple.core.learner.learner import Scores
 
 
 def tell_of_times(time_like: TimeLike, remedy: str) -> None:
@@ -51,6 +55,27 @@ def tell_of_idle_patterns(roles: ColumnRoles) -> None:
         say(
             f"stream-apple: input.{setting}: {pattern!r} has no effect: expected a feature whose path it is, or "
             f"matches, found {missing(pattern, sorted(roles.met))}",
+            err=True,
+        )
+
+
+def tell_of_persistent_labels(options: Options, labels: NDArray[np.float64], scores: "Scores") -> None:
+    """Say on stderr that labels persist, if the rule that each is the one before is better than the model.
+
+    labels  those of the examples that were learned, in the order of time, as `scores` are
+    """
+    if options.persistence == "on" or not options.mixed or options.classes:
+        return
+    known = np.flatnonzero(~np.isnan(labels))
+    before, labels = labels[known[:-1]], labels[known[1:]]
+    if options.loss == "logistic":
+        rule, own = before != labels, (scores.predictions[known[1:]] > 0.0) != (labels > 0.0)
+    else:
+        rule, own = (labels - before) ** 2, scores.losses[known[1:]]
+    if len(labels) and rule.mean() < own.mean():
+        say(
+            f"stream-apple: the rule that each label is the one before has an error of {rule.mean():.4g}, the model "
+            f"one of {own.mean():.4g}: if each label is known before the next example is scored, try --persistence on",
             err=True,
         )
 

@@ -39,7 +39,7 @@ ArrayType = Annotated[str, Field(pattern=r"^[<|][biuf][1248]$")]
 DEEPEST = 8
 """Maps and lists within each other; the deepest that is written has 5."""
 MOST_ITEMS = 1 << 19
-"""Maps, lists, and what is in them. A model file has two for each of 65,536 names, one for each of 65,537 blocks."""
+"""Maps, lists, and what is in them. A model file has two for each of 65,536 names, and one for each block."""
 SMALL_FILE = 1 << 20
 """Bytes of a configuration, or of a value that stands in a file of its own."""
 

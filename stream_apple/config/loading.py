@@ -18,6 +18,8 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
     settings = {} if path is None else sources.from_toml(path)
     overrides, unknown = sources.from_environment(environ)
     found = [validation_errors.unknown_variable(name) for name in unknown]
+    outside = settings.pop(sources.OUTSIDE, {})
+    found += [validation_errors.outside_of_sections(key, setting) for key, setting in outside.items()]
     for section, entries in settings.items():
         # Refused even if a variable overrides it: the file may be copied, committed and mounted all the same.
         for key in [key for key, setting in entries.items() if sources.is_secret_in_file(section, key, setting)]:

@@ -39,7 +39,7 @@ OWNED = {
 
 _UNDERSCORED = "log_level"
 _BROKERS = "bootstrap.servers"
-_ADDRESS = re.compile(r"([A-Za-z_]+://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+)(:[0-9]{1,5})?/?\Z")
+_ADDRESS = re.compile(r"((?i:(sasl_)?(plaintext|ssl))://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+)(:[0-9]{1,5})?/?\Z")
 _PORT = re.compile(r":([0-9]{1,5})/?\Z")
 _LARGEST = 65_535
 _NUMBERS = frozenset(

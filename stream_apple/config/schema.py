@@ -4,6 +4,7 @@ The names are a contract with users, manifests and dashboards. `reference.py` ma
 file. A setting that was not in version 0.1.0 says since when it is there: `json_schema_extra={"since": "0.2.0"}`.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PlainSerializer, model_validator
@@ -240,7 +241,8 @@ class JoinSettings(Section):
     unless it has a label of its own."""
     several: Literal["first", "last", "sum", "max"] = "last"
     """Which outcome counts if an impression has several: the `first` or the `last` by their times, or the one with the
-    largest label (`max`), each with its weight. `sum`: the label is the sum of all, the weight that of the last."""
+    largest label (`max`), each with its weight. `sum`, for labels that are amounts: the label is the sum of all, the
+    weight that of the last."""
     emit: Literal["when_due", "on_outcome"] = "when_due"
     """When an impression that has an outcome becomes an example. `when_due`: after `wait`, in order with all others.
     `on_outcome`: as soon as its outcome is there, which biases what is learned ([what that
@@ -452,9 +454,24 @@ class Config(Section):
             if because := why_not_merged(self.learner.options()):
                 raise ValueError(f"merge.mode = {self.merge.mode}: {because}")
             _check_different(self.topics.names(merging=True), "five")
+        self._check_labels("input.label_map", self.input.label_map.values())
         if self.joining:
             self.check_join()
         return self
+
+    def _check_labels(self, setting: str, labels: Iterable[float]) -> None:
+        """Raise ValueError for a label of which workers would make a dead letter, as their loss knows no such label."""
+        loss, classes = self.learner.loss, self.learner.classes
+        if loss == "squared":
+            return  # a joiner need not know the limits of its workers
+        known, expected = (
+            (range(classes), f"whole numbers from 0 to {classes - 1}")
+            if loss == "softmax"
+            else ((-1, 0, 1), "labels of 1 or -1 (0 is read as -1)")
+        )
+        for label in labels:
+            if label not in known:
+                raise ValueError(f"{setting}: expected {expected} with learner.loss = {loss}, found {label:g}")
 
     @property
     def impression_shape(self) -> InputMapping | None:
@@ -504,6 +521,13 @@ class Config(Section):
                 f"join.emit, join.several: expected several = first with emit = on_outcome, which can't take back what "
                 f"it has sent when a further outcome comes, found {self.join.several}"
             )
+        if self.join.several == "sum" and self.learner.loss != "squared":
+            raise ValueError(
+                f"join.several: expected first, last or max with learner.loss = {self.learner.loss}, whose labels are "
+                f"no amounts, found sum"
+            )
+        self._check_labels("join.outcome_label_map", self.join.outcome_label_map.values())
+        self._check_labels("join.default_label", () if default is None else (default,))
         known = self.input.label_map
         if known and default is not None and default not in known.values():
             raise ValueError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stream_apple.config.passed_through import property_of_variable
-from stream_apple.config.secrets import holds_key, is_secret, shown
+from stream_apple.config.secrets import holds_key, is_secret
 from stream_apple.errors import ConfigurationError
 from stream_apple.untrusted import UnreadableFileError, read_file
 
@@ -19,6 +19,8 @@ VARIABLE_PREFIX = "STREAM_APPLE_"
 _FILE = "file:/"
 PASSED_THROUGH = frozenset({"kafka", "registry"})
 """Sections whose settings are properties of a client, whose names have dots in them."""
+OUTSIDE = ""
+"""Stands for the section of what a file has before the line of its first section."""
 
 # A Service called stream-apple-... makes Kubernetes put these into every pod of its namespace.
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$")
@@ -42,7 +44,7 @@ def variable(section: str, key: str) -> str:
 
 
 def from_toml(path: Path) -> Settings:
-    """Return every setting of the file; ConfigurationError if it can't be read as TOML tables of settings."""
+    """Return every setting of the file; ConfigurationError if it can't be read as TOML."""
     try:
         document = tomllib.loads(read_file(path).decode("utf-8-sig"))
     except UnreadableFileError as error:
@@ -56,9 +58,8 @@ def from_toml(path: Path) -> Settings:
     settings: Settings = {}
     for section, table in document.items():
         if not isinstance(table, dict):
-            raise ConfigurationError(
-                f"{path}: expected a section [{section}], found the single value {shown(section, table)!r}"
-            )
+            settings.setdefault(OUTSIDE, {})[section] = Setting(table, f"in {path}")
+            continue
         # TOML reads an unquoted bootstrap.servers as a table in a table; the operator meant the property.
         entries = _joined(table) if section in PASSED_THROUGH else table.items()
         settings[section] = {key: Setting(value, f"in {path}") for key, value in entries}

@@ -81,6 +81,15 @@ def secret_in_file(section: str, key: str, setting: Setting) -> str:
     )
 
 
+def outside_of_sections(key: str, setting: Setting) -> str:
+    """Return one line for what the file has before its first section, which may be a section's name without [ ]."""
+    where = f"{key} ({setting.origin})"
+    if key in Config.model_fields:
+        return f"{where}: expected a section [{key}], found the single value {_shown(key, setting.value)}"
+    named = " or ".join(f"[{section}]" for section, model in SECTIONS.items() if key in model.model_fields)
+    return f"{where}: expected the line of its section before it, {named or 'such as [learner]'}, found none"
+
+
 def unknown_variable(name: str) -> str:
     """Return one line for a variable with our prefix that names no section, or is not in capital letters."""
     known = [variable(section, key) for section, model in SECTIONS.items() for key in model.model_fields]

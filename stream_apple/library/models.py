@@ -175,7 +175,7 @@ class LearnedModel:
         """Return the `top` features that matter most, the heaviest first: `pandas.DataFrame` makes a table of them."""
         return heaviest(self._model.learner, self._names, top)
 
-    def explain(self, x: Any, key: bytes | None = None, label: int | None = None) -> list[Contribution]:  # noqa: ANN401
+    def explain(self, x: Any, key: bytes | None = None, label: float | None = None) -> list[Contribution]:  # noqa: ANN401
         """Return what each feature adds to the score of one row, the largest in size first; they sum to the score.
 
         x      a map, or a table of one row

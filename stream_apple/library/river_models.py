@@ -27,6 +27,8 @@ from stream_apple.monitoring.monomial_views import Monomial
 
 __all__ = ["AppleClassifier", "AppleRegressor"]
 
+_INTEGERS = (int, np.integer)  # `labels.max() + 1` is one of NumPy
+
 
 class _Apple(base.Estimator):
     """What both models have in common. The learner is made when it is first needed."""
@@ -248,7 +250,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
 
     @property
     def _softmax(self) -> bool:
-        return self.classes is not None and (isinstance(self.classes, int) or len(self.classes) > 2)
+        return self.classes is not None and (isinstance(self.classes, _INTEGERS) or len(self.classes) > 2)
 
     @property
     def _numbers(self) -> dict[Any, float]:
@@ -263,7 +265,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
     def _first_numbers(self) -> dict[Any, float]:
         if self.classes is None:
             return {False: -1.0, True: 1.0}
-        if isinstance(self.classes, int):
+        if isinstance(self.classes, _INTEGERS):
             return {}
         classes = checked_classes(self.classes)
         if self._softmax:
@@ -277,7 +279,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         """
         if self.classes is None:
             return
-        if isinstance(self.classes, int) and not isinstance(self.classes, bool):
+        if isinstance(self.classes, _INTEGERS) and not isinstance(self.classes, bool):
             if not CLASSES.hold(self.classes):
                 raise ValueError(f"classes: expected {CLASSES}, or a list of labels, found {self.classes}")
             return
@@ -287,7 +289,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
             )
         found = checked_classes(self.classes)
         if len(found) < 2 or len(set(found)) < len(found):
-            raise ValueError(f"classes: expected at least two different labels, found {found}")
+            raise ValueError(f"classes: expected two labels or more, each once, found {found}")
 
     @property
     def _labels(self) -> tuple[Any, ...]:
@@ -309,7 +311,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
             return found
         if is_missing(label) and self._softmax:
             raise ValueError(f"y: expected a label, found {label!r}")
-        if not self._softmax or not isinstance(self.classes, int) or len(known) >= self.classes:
+        if not self._softmax or not isinstance(self.classes, _INTEGERS) or len(known) >= self.classes:
             raise ValueError(
                 f"y: expected one of {list(known)}, found {label!r}: AppleClassifier(classes=[...]) names the labels, "
                 f"or classes=10 says how many there will be at most"
@@ -321,7 +323,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         self._check_classes()
         if self.classes is None or not self._softmax:
             return options_of(self, loss="logistic")
-        count = self.classes if isinstance(self.classes, int) else len(self.classes)
+        count = int(self.classes) if isinstance(self.classes, _INTEGERS) else len(self.classes)
         return options_of(self, loss="softmax", classes=count)
 
 

@@ -120,18 +120,18 @@ def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explana
     return [_explained(named, values, shares, width * weights, score, None, centres)]
 
 
-def explain_row(learner: Learner, names: Names, batch: Batch, label: int | None = None) -> list[Contribution]:
+def explain_row(learner: Learner, names: Names, batch: Batch, label: float | None = None) -> list[Contribution]:
     """Return the contributions to the score of a batch's only row, the largest in size first, and REST last.
 
     label  the class whose score it is; None: the most probable one. ValueError if the model has no such class, or only
            one score.
     """
     classes = learner.options.classes
-    if label is not None and not (classes and 0 <= label < classes):
+    if label is not None and label not in range(classes):
         expected = f"a class from 0 to {classes - 1}" if classes else "None for a model with one score"
         raise ValueError(f"label: expected {expected}, found {label!r}")
     found = explain_scores(learner, names, batch)
-    return (of_highest_score(found) if label is None else found[label]).contributions
+    return (of_highest_score(found) if label is None else found[int(label)]).contributions
 
 
 def of_highest_score(explanations: Sequence[Explanation]) -> Explanation:

@@ -51,6 +51,9 @@ VALUES: dict[str, dict[str, list[object]]] = {
 }
 """Settings that decide about results, with their defaults and other values."""
 
+YES_OR_NO = '[learner]\nloss = "logistic"\n'
+THREE_CLASSES = '[learner]\nloss = "softmax"\nclasses = 3\n'
+
 
 class TestDefaults:
     """With nothing configured."""
@@ -388,7 +391,22 @@ class TestAddresses:
         assert load(None, {variable("kafka", "bootstrap.servers"): text}).kafka["bootstrap.servers"] == text
 
     @pytest.mark.parametrize(
-        "text", ["", " ", ",", "a b", "a:0", "a:65536", "a:999999", "a:b", ":9092", "http://", "a:1 b:2"]
+        "text",
+        [
+            "",
+            " ",
+            ",",
+            "a b",
+            "a:0",
+            "a:65536",
+            "a:999999",
+            "a:b",
+            ":9092",
+            "http://",
+            "a:1 b:2",
+            "http://a:9092",
+            "a:1,kafka://b:1",
+        ],
     )
     def test_of_no_form_are_refused(self, text: str) -> None:
         """With the form that is expected, and what was found."""
@@ -457,6 +475,16 @@ class TestShapesOfWhatIsJoined:
             label="clicked", weight="w", id="of", timestamp="then", label_map={"y": 1}
         )
 
+    @pytest.mark.parametrize(("learner", "wrong"), [(YES_OR_NO, "2"), (THREE_CLASSES, "3"), (THREE_CLASSES, "-1")])
+    def test_labels_that_the_loss_does_not_know(self, tmp_path: Path, learner: str, wrong: str) -> None:
+        """Every record with such a label would be a dead letter."""
+        with pytest.raises(
+            ConfigurationError, match=f"input.label_map: expected .* with learner.loss.*, found {wrong}"
+        ):
+            load(written(tmp_path, f"{learner}[input]\nlabel_map = {{a = 1, b = {wrong}}}"), {})
+        load(written(tmp_path, f"{learner}[input]\nlabel_map = {{a = 1, b = 0}}\n[join]\ndefault_label = 0"), {})
+        load(written(tmp_path, f"[input]\nlabel_map = {{a = 1, b = {wrong}}}"), {})
+
     @pytest.mark.parametrize(
         ("text", "words"),
         [
@@ -470,6 +498,10 @@ class TestShapesOfWhatIsJoined:
                 "[input]\nlabel_map = {yes = 1, no = 0}\n[join]\ndefault_label = -1",
                 "join.default_label: expected a number of input.label_map, one of 1, 0, or none, found -1",
             ),
+            (f"{YES_OR_NO}[join]\ndefault_label = 0.5", "join.default_label: expected labels of 1 or -1 .*, found 0.5"),
+            (f"{THREE_CLASSES}[join]\ndefault_label = -1", "join.default_label: .* from 0 to 2 with .*, found -1"),
+            (f"{THREE_CLASSES}[join]\noutcome_label_map = {{a = 1.5}}", "join.outcome_label_map: .*, found 1.5"),
+            (f"{THREE_CLASSES}[join]\nseveral = 'sum'", "join.several: expected first, last or max with .* = softmax"),
         ],
     )
     def test_what_can_not_be_joined(self, tmp_path: Path, text: str, words: str) -> None:

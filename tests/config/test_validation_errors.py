@@ -65,6 +65,10 @@ class TestFaults:
                 '[learner]\nmode = "average"',
                 "learner.mode (in {}): unknown setting; another section has it: merge.mode",
             ),
+            ("bits = 18", "bits (in {}): expected the line of its section before it, [learner], found none"),
+            ("port = 1", "port (in {}): expected the line of its section before it, [http] or [serve], found none"),
+            ("btis = 18", "btis (in {}): expected the line of its section before it, such as [learner], found none"),
+            ("learner = 18", "learner (in {}): expected a section [learner], found the single value 18"),
             ("[wrker]\nid = 1", "wrker (in {}): unknown section; the nearest known one is worker"),
             (
                 "[zzz]",
@@ -199,7 +203,6 @@ class TestFaults:
         ("content", "says"),
         [
             (b"[worker", "expected TOML: "),
-            (b"bits = 18", "expected a section [bits], found the single value 18"),
             (b"\xff\xfe", "expected UTF-8 text, found other bytes at byte 0"),
         ],
     )

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from stream_apple.core.codec.example import Example
+from stream_apple.core.input.spelling import LABELS
 from stream_apple.files import ParseError
 from stream_apple.files.field_mapping import example_of
 from stream_apple.files.field_mapping import parse_json_line as parse_line
@@ -73,7 +74,7 @@ def test_a_blank_line_holds_no_example(line: str) -> None:
     assert parse_line(line) is None
 
 
-LABEL = "a finite number as label (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes)"
+LABEL = f"a finite number as label{LABELS}"
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,8 @@ def test_labels_may_be_true_or_false(write: Write, tmp_path: Path) -> None:
 def test_labels_in_words_are_refused_with_what_to_do(label: str, write: Write) -> None:
     """Which of them is 1 is not for us to guess."""
     found = fault(write(f"label,a\n1,2\n{label},2\n"))
-    assert "true or false (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes)" in found
+    assert "true or false (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes; " in found
+    assert "evaluate --input label_map=no=0,yes=1 numbers words)" in found
     assert found.endswith(f"found '{label}'")
 
 

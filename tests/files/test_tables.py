@@ -210,7 +210,8 @@ def test_a_column_of_csv_may_be_the_time(write: Write) -> None:
          "index=False), found none for column 1 of 3")),
         ("label,a\n1,2\n1,2,3\n", ":3: expected 2 cells, as in the first row, found 3"),
         ("label,a\nyes,2\n", (":2: expected a finite number as 'label', or true or false (1 for yes, 0 for no; "
-         "classes are 0, 1, 2 ... and need --loss softmax --classes), found 'yes'")),
+         "classes are 0, 1, 2 ... and need --loss softmax --classes; evaluate --input label_map=no=0,yes=1 numbers "
+         "words), found 'yes'")),
         ("label,a\n1,inf\n", (":2: expected a finite number as 'a', which holds numbers so far (--column category=a "
          "makes it categories), found 'inf'")),
         ("label,a\n1,1e39\n", ":2: expected a number below 2^60 in size as value of feature 'a', found 1e+39"),
@@ -260,7 +261,8 @@ def test_a_column_that_is_named_must_be_there(
         ({"label": [1, 1], "a": [1.0, 1e39]}, ("row 2: expected a number below 2^60 in size as value of feature 'a', "
          "found 1e+39")),
         ({"label": ["x"], "a": [1]}, ("row 1: expected a finite number as label (1 for yes, 0 for no; classes are 0, "
-         '1, 2 ... and need --loss softmax --classes), found "x"')),
+         '1, 2 ... and need --loss softmax --classes; evaluate --input label_map=no=0,yes=1 numbers words), '
+         'found "x"')),
         ({"a": [1]}, ("expected a column 'label' (--column label=NAME names another, --column label= says that there "
          "is "
          "none), found only 'a'")),

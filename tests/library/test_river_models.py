@@ -36,7 +36,7 @@ def test_more_than_two_classes() -> None:
     assert metric.get() > 0.8
     named = AppleClassifier(classes=["a", "b", "c"])
     assert named.predict_proba_one({"x": 1.0}) == {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}
-    counted = AppleClassifier(classes=2)
+    counted = AppleClassifier(classes=np.int64(2))
     assert counted.predict_proba_one({"x": 1.0}) == {}
     assert counted.predict_one({"x": 1.0}) is None
     counted.learn_one({"x": 1.0}, "a")
@@ -170,7 +170,8 @@ def test_a_row_is_a_map(x: Any) -> None:
     ("classes", "message"),
     [
         (1, "an integer from 2 to 1000, or a list of labels, found 1"),
-        (["a", "a"], "at least two different labels"),
+        (["a", "a"], "two labels or more, each once"),
+        (["a", "b", "c", "a"], "two labels or more, each once"),
         ({"a", "b"}, "a list of labels, in their order, found the set"),
         ("ab", "a list of labels, found 'ab'"),
         (2.5, "a list of labels, found 2.5"),

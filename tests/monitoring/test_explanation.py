@@ -100,8 +100,10 @@ def test_each_class_has_a_sum(chosen: dict[str, Any]) -> None:
     assert abs(sum(part.amount for each in found for part in each.contributions)) < 1e-9
     assert model.explain(frame[:1]) == max(found, key=lambda each: each.score).contributions
     assert explain_row(learner, names, row, 1) == found[1].contributions
-    with pytest.raises(ValueError, match="expected a class from 0 to 2, found 3"):
-        explain_row(learner, names, row, 3)
+    assert explain_row(learner, names, row, np.float64(1)) == found[1].contributions, "as a model predicts it"
+    for wrong in (3, -1, 1.5, "1"):
+        with pytest.raises(ValueError, match=f"expected a class from 0 to 2, found {wrong!r}"):
+            explain_row(learner, names, row, wrong)  # type: ignore[arg-type]
 
 
 @given(amounts=st.lists(st.floats(-1e12, 1e12).map(lambda x: x * x * x), max_size=20), score=st.floats(-1e9, 1e9))

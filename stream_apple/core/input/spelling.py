@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from math import isfinite
 from typing import NoReturn
 
-LABELS = " (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes)"
+LABELS = (
+    " (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes; evaluate --input "
+    "label_map=no=0,yes=1 numbers words)"
+)
 """A hint about labels that are words: only the user knows which of them is 1."""
 MOST_PARTS = 1 << 20
 """The most words, cells or values of one example: in memory they take up to a hundred times the bytes of their text."""

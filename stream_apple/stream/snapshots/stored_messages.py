@@ -21,7 +21,7 @@ PATIENCE_S = 120.0
 """The longest time without a message. A dead writer's transaction keeps a partition's end undecided for 45 s."""
 GONE_S = 10.0
 """The same if the log ends before the messages do. A new leader may at first report too early an end."""
-_MESSAGES = 8  # to fetch at once; half a megabyte each
+_MESSAGES = 8  # to fetch at once; a megabyte each at most
 _WAIT_S = 0.02
 
 

@@ -162,6 +162,19 @@ class TestRoundTrip:
         assert len(taken.messages) == 1024 // 64 + 1
         assert restore(empty(), taken.messages, pointer(taken)).digest() == model.digest()
 
+    @pytest.mark.parametrize(
+        "chosen", [{"selection": "mi"}, {"warm_start": "naive_bayes"}, {"combine": "off", "selection": "ssm"}], ids=str
+    )
+    def test_the_digest_is_not_that_of_blocks(self, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]) -> None:
+        """A slot may have two things beside it; verify and replicas hash whole tables, and snapshots their blocks."""
+        monkeypatch.setattr("stream_apple.core.learner.state.table.BLOCK_SLOTS", 64)
+        settings = SETTINGS._replace(options=Options(loss="logistic", l1=0.001, bits=10, **chosen))
+        model, other = (PartitionModel(TOPIC, 0, LINEAGE, settings, settings.decoder()) for _ in range(2))
+        model.process(RECORDS[:PAST])
+        taken = encode_snapshot(model)
+        assert taken.digest == model.digest()
+        assert restore(other, taken.messages, pointer(taken)).digest() == model.digest()
+
     def test_taking_a_snapshot_changes_nothing(self) -> None:
         """The model that was saved goes on as if it had not been."""
         model, other = grown(), grown()

@@ -20,9 +20,11 @@ Index: TypeAlias = Any  # np.uint64 once compiled
 Element: TypeAlias = Any  # one element of a structured array, changed in place
 
 BUCKET = 8  # slots among which a key may live; their tags fill one word
+_LEAST_BITS = BUCKET.bit_length() - 1
 BLOCK_SLOTS = 1 << 14
-"""Slots of a block. A block is stored as one message, of half a megabyte before compression, which is below Kafka's
-default limit whatever the slots hold; and models are merged block by block."""
+"""The most slots of a block. A block is stored as one message, and models are merged block by block."""
+_BLOCK_BYTES = 1_000_000
+"""The most bytes of a block before compression: below Kafka's default limit for a message, if nothing compresses."""
 CACHE_LINE = 64  # bytes
 
 # Half a cache line, so that one cache miss brings all that scoring and learning a monomial needs. Eight bytes have two
@@ -197,13 +199,21 @@ def _too_large(size: int, error: MemoryError) -> ConfigurationError:
 
 def blocks_of(table: Table) -> list[tuple[int, int]]:
     """Return the first slot and the end of each block; the constant, in the last slot, belongs to none."""
-    size = len(table.slots) - 1
-    return [(start, min(start + BLOCK_SLOTS, size)) for start in range(0, size, BLOCK_SLOTS)]
+    size, each = len(table.slots) - 1, 1 << _block_bits(table)
+    return [(start, min(start + each, size)) for start in range(0, size, each)]
 
 
 def empty_block(bits: int, extent: Extent) -> Table:
     """Return an empty table for one block, with a slot for a constant, of tables of 2^bits slots."""
-    return empty_table(min(bits, BLOCK_SLOTS.bit_length() - 1), extent)
+    return empty_table(min(bits, _block_bits(empty_table(_LEAST_BITS, extent))), extent)
+
+
+def _block_bits(table: Table) -> int:
+    """Return the binary logarithm of how many slots a block of this table, or of one of its extent, has at most."""
+    of_slots = (table.slots, table.companions, *sides_of(table, 0, 1).values())
+    of_buckets = (table.tags, table.admission_filter)
+    each = sum(array[:1].nbytes for array in of_slots) + sum(array.nbytes for array in of_buckets) / len(table.slots)
+    return max(min(BLOCK_SLOTS, int(_BLOCK_BYTES / each)).bit_length() - 1, _LEAST_BITS)
 
 
 def base_features(slots: Slots) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ import msgpack
 
 from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.merging.stacks import copy_into
-from stream_apple.core.learner.state.table import blocks_of, check_finite
+from stream_apple.core.learner.state.table import BLOCK_SLOTS, blocks_of, check_finite
 from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.model.model_image import Ended, ModelImage
@@ -273,6 +273,8 @@ class SnapshotDecoder:
                 )
             alone = version == REFERENCE
             envelope = of_kind(_SnapshotEnvelope, content)
+            if self._next == 0 and not alone:
+                self._blocks = self._blocks_written(envelope.of - 1)
             place = {name: getattr(envelope, name) for name in ("model", "at", "index", "of")}
             expected = {
                 "model": self._model.lineage.model,
@@ -291,6 +293,11 @@ class SnapshotDecoder:
             raise SnapshotError(
                 f"message {self._next}: expected an undamaged message, found: {because(error)}"
             ) from error
+
+    def _blocks_written(self, count: int) -> list[tuple[int, int]]:
+        """Return the blocks of a snapshot that has so many: they had BLOCK_SLOTS each, whatever lies beside a slot."""
+        former = blocks_of(self._model.learner.table, BLOCK_SLOTS)
+        return former if count == len(former) and self._kept is None else self._blocks
 
     def _finish(self, manifest: StoredManifest) -> None:
         model = self._model

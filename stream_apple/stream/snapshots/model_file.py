@@ -107,10 +107,10 @@ class SavedModel(Stored):
     def restore(self, model: PartitionModel) -> None:
         """Write the state into a new model of these settings; SnapshotError if the result has another digest."""
         decoder = SnapshotDecoder(model, self.pointer)
-        if decoder.left != len(self.messages):
-            raise SnapshotError(f"expected {decoder.left} messages of the snapshot, found {len(self.messages)}")
         for message in self.messages:
             decoder.add(message)
+        if decoder.left:
+            raise SnapshotError(f"expected {decoder.left} more messages of the snapshot, found {len(self.messages)}")
 
 
 def model_file_of(

@@ -175,6 +175,19 @@ class TestRoundTrip:
         assert taken.digest == model.digest()
         assert restore(other, taken.messages, pointer(taken)).digest() == model.digest()
 
+    def test_blocks_of_before_they_were_bounded_by_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whatever lay beside a slot, a block had as many slots; its messages are read as they are."""
+        settings = SETTINGS._replace(options=Options(loss="softmax", classes=3, bits=14))
+        model, other, third = (PartitionModel(TOPIC, 0, LINEAGE, settings, settings.decoder()) for _ in range(3))
+        model.process([good(number, float(number % 3)) for number in range(PAST)])
+        with monkeypatch.context() as before:
+            before.setattr("stream_apple.core.learner.state.table._BLOCK_BYTES", 1 << 40)
+            former = encode_snapshot(model)
+        taken = encode_snapshot(model)
+        assert (len(former.messages), len(taken.messages)) == (2, 3)
+        assert restore(other, former.messages, pointer(former)).digest() == model.digest() == former.digest
+        assert restore(third, taken.messages, pointer(taken)).digest() == model.digest() == taken.digest
+
     def test_taking_a_snapshot_changes_nothing(self) -> None:
         """The model that was saved goes on as if it had not been."""
         model, other = grown(), grown()

@@ -1,5 +1,6 @@
 """Advice that `evaluate` and `produce` print once to standard error, on files and options that don't go together."""
 
+import math
 import shlex
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ from stream_apple.nearest_names import missing
 
 if TYPE_CHECKING:
     from stream_apple.core.learner.learner import Scores
+
+_SURELY = 3.0
+"""Standard errors by which one rule has to be better than another for advice to follow it."""
 
 
 def tell_of_times(time_like: TimeLike, remedy: str) -> None:
@@ -60,19 +64,21 @@ def tell_of_idle_patterns(roles: ColumnRoles) -> None:
 
 
 def tell_of_persistent_labels(options: Options, labels: NDArray[np.float64], scores: "Scores") -> None:
-    """Say on stderr that labels persist, if the rule that each is the one before is better than the model.
+    """Say on stderr that labels persist, if the rule that each is the one before is surely better than the model.
 
     labels  those of the examples that were learned, in the order of time, as `scores` are
     """
-    if options.persistence == "on" or not options.mixed or options.classes:
+    if options.persistence == "on" or not options.mixed:
         return
     known = np.flatnonzero(~np.isnan(labels))
     before, labels = labels[known[:-1]], labels[known[1:]]
-    if options.loss == "logistic":
-        rule, own = before != labels, (scores.predictions[known[1:]] > 0.0) != (labels > 0.0)
-    else:
+    predictions = scores.predictions[known[1:]]
+    if options.loss == "squared":
         rule, own = (labels - before) ** 2, scores.losses[known[1:]]
-    if len(labels) and rule.mean() < own.mean():
+    else:
+        rule, own = before != labels, (predictions if options.classes else np.sign(predictions)) != labels
+    gained = own.astype(np.float64) - rule
+    if rule.any() and gained.mean() > _SURELY * gained.std() / math.sqrt(len(gained)):
         say(
             f"stream-apple: the rule that each label is the one before has an error of {rule.mean():.4g}, the model "
             f"one of {own.mean():.4g}: if each label is known before the next example is scored, try --persistence on",

@@ -211,7 +211,7 @@ def measured(given: Set, chosen: Mapping[str, Any]) -> Measured:
 _NOT_FOR: Mapping[Loss, frozenset[str]] = {
     "squared": frozenset(),
     "logistic": frozenset({"label_units", "stack_loss"}),
-    "softmax": frozenset({"label_units", "shrinkage", "persistence"}),
+    "softmax": frozenset({"label_units", "shrinkage"}),
 }
 
 

@@ -192,35 +192,6 @@ def test_the_verdict_is_printed(pairs: Path) -> None:
     assert "better" not in evaluate(pairs, "--json").stdout
 
 
-@pytest.mark.parametrize(
-    ("options", "loss"),
-    [
-        ((), "squared"),
-        (("--loss", "logistic"), "logistic"),
-        (("--persistence", "on"), None),
-        (("--method", "linear"), None),
-    ],
-)
-def test_labels_that_persist_are_noticed(tmp_path: Path, options: tuple[str, ...], loss: str | None) -> None:
-    """In the order of the file alone, and only where the model is worse than to say each label again."""
-    path = tmp_path / "moods.vw"
-    draw = np.random.default_rng(3)
-    labels = np.where(np.cumsum(draw.random(600) < 0.05) % 2, 1, -1)
-    path.write_text(
-        "".join(f"{label} | x:{value:.3f}\n" for label, value in zip(labels, draw.normal(size=600), strict=True))
-    )
-    order = ("--no-shuffle", "--test-fraction", "0")
-    told = re.findall(
-        r"each label is the one before has an error of ([\d.]+), the model", evaluate(path, *options, *order).stderr
-    )
-    changes = float(np.mean(labels[1:] != labels[:-1]))
-    assert [float(each) for each in told] == (
-        [] if loss is None else [pytest.approx(changes * (4 if loss == "squared" else 1), rel=1e-3)]
-    )
-    for other in ((), (*order, "--label-delay-examples", "5")):
-        assert "each label is the one before" not in evaluate(path, *options, *other).stderr
-
-
 def test_predictions_are_one_a_training_example_and_give_the_loss(pairs: Path, tmp_path: Path) -> None:
     """The file's mean squared error is the progressive loss, to the bit, without a shuffle and a test part."""
     out = tmp_path / "out.txt"

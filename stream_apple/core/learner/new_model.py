@@ -38,7 +38,7 @@ def empty_model(options: Options, selection: TupleSelection, *, roles: bool) -> 
         scalars=ModelScalars(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(8, np.int64)),
         rule=_rule_of(options, by_level=selection.by_level),
         mixture=empty_class_mixture(mixed=mixed) if options.classes else empty_mixture(mixed=mixed),
-        persistence=no_persistence(wanted=options.persistence == "on"),
+        persistence=no_persistence(options.classes, wanted=options.persistence == "on"),
         recent=empty_recent(mixed=mixed, roles=roles, labels=options.rehearses),
         tuples=selection.kernel_view,
         start=np.array([FIRST_TRUST, 0.0] if options.warm_start != "none" else []),

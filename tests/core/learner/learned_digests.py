@@ -1,8 +1,7 @@
 """What a learner of each method makes of some examples, to be compared between processes."""
 
-from typing import Any
-
 import numpy as np
+from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
@@ -45,16 +44,6 @@ def _examples() -> Batch:
     return Batch(np.concatenate([[0], sizes.cumsum()]).astype(np.int64), keys[present], values, labels, np.ones(SIZE))
 
 
-def restored_learner(learner: Learner) -> Learner:
-    """One that has the model, and has seen nothing in this process: its scratch fits no example yet."""
-    restored = Learner(learner.options)
-    pairs: Any = zip(restored.table, learner.table, strict=True)
-    for own, given in pairs:
-        own[:] = given
-    restored.restore(learner.sums)
-    return restored
-
-
 def show() -> None:
     """Print a digest of the model and of its scores for each case."""
     batch = _examples()
@@ -73,9 +62,9 @@ def _show(options: Options, batch: Batch) -> None:
     learner, scores = Learner(options), Scores.empty(SIZE)
     for start in range(0, SIZE, SIZE // 4):
         learner.learn(batch, start, start + SIZE // 4, scores)
-        restored = restored_learner(learner)
+        other = restored(learner)
         learner.end_epoch()
-        restored.end_epoch()
-        assert restored.digest() == learner.digest()
+        other.end_epoch()
+        assert other.digest() == learner.digest()
     digest, said = learner.digest(), scores.predictions.tobytes().hex()
     print(options.method, options.loss, options.combine, digest, learner.evicted > 0, said)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.label_units import LabelUnits
@@ -133,11 +134,7 @@ def test_the_state_is_the_models(given: Batch) -> None:
     for at in (4, 40):
         learner, scores = Learner(OPTIONS), Scores.empty(SIZE)
         learner.learn(given, 0, at, scores)
-        other = Learner(OPTIONS)
-        other.table.slots[:], other.table.tags[:] = learner.table.slots, learner.table.tags
-        for name in ("companions", "admission_filter"):
-            getattr(other.table, name)[:] = getattr(learner.table, name)
-        other.restore({name: array.copy() for name, array in learner.sums.items()})
+        other = restored(learner)
         found = Scores.empty(SIZE)
         learner.learn(given, at, SIZE, scores)
         other.learn(given, at, SIZE, found)

@@ -2,11 +2,11 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from core.learner.test_learner import batch_of, planted_rows
+from support.restoring import restored
 
 from stream_apple.core.learner.learner import Learner, Scores
 from stream_apple.core.learner.options import Loss, Options
@@ -26,16 +26,6 @@ def learned(options: Options, stop: int = 600) -> tuple[Learner, Scores]:
             learner.end_epoch()
         learner.learn(BATCH, start, start + 150, scores)
     return learner, scores
-
-
-def twin_of(learner: Learner) -> Learner:
-    """Another learner with its table and sums, and nothing that was observed."""
-    twin = Learner(learner.options)
-    pairs: Any = zip(twin.table, learner.table, strict=True)
-    for own, array in pairs:
-        own[:] = array
-    twin.restore({name: array.copy() for name, array in learner.sums.items()})
-    return twin
 
 
 def logistic(scores: np.ndarray[tuple[int], np.dtype[np.float64]], rows: slice) -> float:
@@ -75,7 +65,7 @@ def test_no_score_and_no_digest_depends_on_it(options: Options) -> None:
     for array in learner.observed.values():
         array.view(np.uint8)[:] = 0
     assert learner.digest() == before
-    twin, scores, others = twin_of(learned(options)[0]), Scores.empty(600), Scores.empty(600)
+    twin, scores, others = restored(learned(options)[0]), Scores.empty(600), Scores.empty(600)
     twin.end_epoch()
     twin.learn(BATCH, 0, 600, scores)
     whole, _ = learned(options)
@@ -89,7 +79,7 @@ def test_no_score_and_no_digest_depends_on_it(options: Options) -> None:
 def test_restored_with_it_a_learner_shows_the_same(options: Options) -> None:
     """Now, and when both have learned on."""
     learner, _ = learned(options)
-    twin = twin_of(learner)
+    twin = restored(learner)
     twin.restore_observed({name: array.copy() for name, array in learner.observed.items()})
     for _ in range(2):
         for span in SPANS:
@@ -103,7 +93,7 @@ def test_restored_with_it_a_learner_shows_the_same(options: Options) -> None:
 def test_restored_without_it_a_learner_says_what_it_does_not_know() -> None:
     """Spans that it has not seen whole are unknown; those that begin afterwards are known."""
     learner, _ = learned(MIXED)
-    twin = twin_of(learner)
+    twin = restored(learner)
     twin.restore_observed({})
 
     def known() -> list[str]:
@@ -129,7 +119,7 @@ def test_what_is_not_its_own_is_refused() -> None:
     mixed, plain = learned(MIXED)[0], learned(PLAIN)[0]
     with pytest.raises(ValueError, match="quality_weights: expected float64"):
         mixed.restore_observed(plain.observed)
-    twin = twin_of(mixed)
+    twin = restored(mixed)
     before = {name: array.copy() for name, array in twin.observed.items()}
     lacking = dict(mixed.observed)
     del lacking["quality_missed"]

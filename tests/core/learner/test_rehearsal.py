@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.learner import Learner, Scores
@@ -109,12 +110,7 @@ def test_batches_and_restarts_of_the_process_do_not_matter(loss: str, classes: i
         for start in range(0, 500, step):
             learner.learn(batch, start, min(start + step, 500), scores)
             if start % 7 == 0:
-                other = Learner(whole.options)
-                for mine, theirs in zip(learner.table, other.table, strict=True):
-                    if isinstance(theirs, np.ndarray):
-                        theirs[...] = mine
-                other.restore({name: array.copy() for name, array in learner.sums.items()})
-                learner = other
+                learner = restored(learner)
         assert learner.digest() == whole.digest()
         assert scores.predictions.tobytes() == expected.predictions.tobytes()
 

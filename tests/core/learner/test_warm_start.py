@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from core.learner.test_learner import Row, batch_of, key
+from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.naive_bayes import TRUST
@@ -231,16 +232,6 @@ class TestState:
         learner.sums["start"][TRUST] += 1e-9
         assert learner.digest() != before
         assert "start" not in Learner(replace(START, warm_start="none")).sums
-
-
-def restored(learner: Learner) -> Learner:
-    """One that has the model, and has seen nothing in this process."""
-    again = Learner(learner.options)
-    pairs: Any = zip(again.table, learner.table, strict=True)
-    for own, given in pairs:
-        own[:] = given
-    again.restore(learner.sums)
-    return again
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def process_mixed(
             if share < 1.0:
                 temper(mixture, share * share)
                 if len(persistence.share):
-                    temper_persistence(persistence, share * share)
+                    temper_persistence(persistence, share * share, 1.0)
         low, high = bounds_of(rule.loss, labels)
         score = published = blend(mixture, mixing, rule.loss, low, high)
         following = len(persistence.share) > 0 and mixture.late[OF_CONSTANT] <= 0.0
@@ -121,8 +121,7 @@ def process_mixed(
         if sampled:
             learn_mixture(mixture, mixing, constant, rule.loss, target, (low, high), delay, rule.clipped_stack)
         if following and sampled and mixture.late[OF_CONSTANT] <= 0.0:
-            if mixture.heaviest[0] > heaviest:
-                temper_persistence(persistence, heaviest / mixture.heaviest[0])
+            temper_persistence(persistence, heaviest, mixture.heaviest[0])
             heaviest = mixture.heaviest[0]
             learn_persistence(persistence, mixing, rule.loss, target, (low, high), heaviest, rule.clipped_stack)
         count_label(mixture, rule.loss, target)

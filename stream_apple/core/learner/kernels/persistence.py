@@ -46,18 +46,24 @@ PERSISTENT = "persistent"  # the name of this predictor's share
 INPUTS = 3  # the score of the mixture, the latest label, the latest misses
 FIRST_SHARE = 0.05
 KEPT = 0.8
-LABEL, MISSES = range(2)  # in `Persistence.latest`
+LABEL, MISSES = range(2)  # in `Persistence.latest`; classes have a miss each
+NO_CLASS = -1.0  # the latest label of classes before the first one
 MIXED = NEWTON_VECTOR + PREDICTORS  # index in `mixing` of the mixture's score, ...
 FOLLOWING, UNCLIPPED = MIXED + 1, MIXED + 2  # ... and of this predictor's score, within the bounds and without
 
 
-def no_persistence(*, wanted: bool) -> Persistence:
-    """Return the state before the first label; empty arrays if it is not wanted."""
+def no_persistence(classes: int, *, wanted: bool) -> Persistence:
+    """Return the state before the first label; empty arrays if it is not wanted.
+
+    classes  how many classes there are; 0 if labels are not classes
+    """
     if not wanted:
         return Persistence(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
     weights = np.zeros(INPUTS)
     weights[0] = 1.0
-    return Persistence(np.full(1, FIRST_SHARE), weights, np.zeros(INPUTS * INPUTS), np.zeros(2))
+    latest = np.zeros(1 + max(classes, 1))
+    latest[LABEL] = NO_CLASS if classes else 0.0
+    return Persistence(np.full(1, FIRST_SHARE), weights, np.zeros(INPUTS * INPUTS), latest)
 
 
 @part
@@ -77,9 +83,11 @@ def follow_latest(
 
 
 @part
-def temper_persistence(persistence: Persistence, ratio: float) -> None:
-    """Adapt the share to a larger unit of losses: `ratio` is the old unit over the new one, see `temper`."""
-    share = persistence.share[0]
+def temper_persistence(persistence: Persistence, before: float, now: float) -> None:
+    """Adapt the share to the unit of losses if that has grown, see `temper`."""
+    if now <= before:
+        return
+    share, ratio = persistence.share[0], before / now
     following = FIRST_SHARE * (share / FIRST_SHARE) ** ratio
     other = (1.0 - FIRST_SHARE) * ((1.0 - share) / (1.0 - FIRST_SHARE)) ** ratio
     persistence.share[0] = following / (following + other)

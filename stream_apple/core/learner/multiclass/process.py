@@ -20,9 +20,11 @@ from stream_apple.core.learner.kernels.drift import Watch
 from stream_apple.core.learner.kernels.expansion import expand
 from stream_apple.core.learner.kernels.losses import softmax
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
+from stream_apple.core.learner.kernels.persistence import temper_persistence
 from stream_apple.core.learner.kernels.rows import Scores, count_learned, is_learned, row_features
 from stream_apple.core.learner.kernels.update import clear_active, gather_base
 from stream_apple.core.learner.multiclass.class_drift import has_class_loss_risen
+from stream_apple.core.learner.multiclass.class_persistence import follow_latest_class, learn_class_persistence
 from stream_apple.core.learner.multiclass.class_stack import learn_class_stack, stack_classes
 from stream_apple.core.learner.multiclass.class_update import (
     admit_classes,
@@ -63,6 +65,7 @@ def process_classes(
     slots, rule, features, counts = model.table.slots, model.rule, work.features, model.scalars.counts
     stride = np.uint64(len(class_work.rivals))
     third = CLASS_STACK if rule.class_stack else CLASS_EXPANDED
+    persistence, following = model.persistence, len(model.persistence.share) > 0
     predictors = CLASS_AVERAGE + 1 if rule.mixed else CLASS_LINEAR + 1 if rule.alongside else CLASS_EXPANDED + 1
     for row in range(start, stop):
         label, importance = batch.labels[row], batch.weights[row]
@@ -75,10 +78,15 @@ def process_classes(
             finite &= softmax(class_work.scores, class_work.probabilities, first, first + np.uint64(rule.classes))
         if finite and rule.class_stack:
             finite = stack_classes(model.mixture, class_work, rule.classes)
+        if finite:
+            mix_classes(model, class_work, third)
+            if following:
+                finite = follow_latest_class(persistence, class_work, rule.classes)
         if not finite:
             clear_active(slots, features, old)
             return row
-        publish_classes(model, class_work, scores, row, label, third)
+        shown = class_work.followed if following else class_work.published
+        publish_classes(model, class_work, shown, scores, row, label)
         if not learning:
             clear_active(slots, features, old)
             continue
@@ -87,9 +95,14 @@ def process_classes(
         y = int(label)
         if rule.mixed:
             keep_recent(model.recent, example, label, importance)
+            heaviest = model.mixture.heaviest[0]
             learn_class_shares(model.mixture, class_work, y, importance, third)
             if rule.class_stack:
                 learn_class_stack(model.mixture, class_work, work.mixing, rule.classes, y, importance)
+            if following:
+                temper_persistence(persistence, heaviest, model.mixture.heaviest[0])
+                heaviest = model.mixture.heaviest[0]
+                learn_class_persistence(persistence, class_work, work.mixing, rule.classes, y, importance, heaviest)
         admit_classes(model, features, old, found)
         widen_classes(model, features, U0 if wider else old, found)
         prepare_step(model, features, found, CLASS_EXPANDED, class_work, y, importance)
@@ -98,14 +111,16 @@ def process_classes(
             base = gather_base(slots, features, base, old, found)
             prepare_step(model, features, base, CLASS_LINEAR, class_work, y, importance)
             step_linear(model, features, base, class_work)
-        if watch is not None and has_class_loss_risen(watch, scores.losses[row], class_work.published, y):
-            return -2 - row
+        if watch is not None:
+            loss = 0.0 - math.log(class_work.published[y])
+            if has_class_loss_risen(watch, loss, class_work.published, y):
+                return -2 - row
     return -1
 
 
 @part
-def publish_classes(model: Model, class_work: ClassWork, scores: Scores, row: int, label: float, third: int) -> None:
-    """Mix the predictors' probabilities, and write the row of `scores`; `third` has the third of the shares."""
+def mix_classes(model: Model, class_work: ClassWork, third: int) -> None:
+    """Write to `published` the mixture of the predictors' probabilities; `third` has the third of the shares."""
     rule, probabilities, published = model.rule, class_work.probabilities, class_work.published
     k, stride = rule.classes, len(class_work.rivals)
     if rule.mixed:
@@ -120,6 +135,15 @@ def publish_classes(model: Model, class_work: ClassWork, scores: Scores, row: in
     else:
         for c in range(k):
             published[c] = probabilities[c]
+
+
+@part
+def publish_classes(
+    model: Model, class_work: ClassWork, published: Numbers64, scores: Scores, row: int, label: float
+) -> None:
+    """Write the row of `scores`, given the probabilities to publish, float64[k]."""
+    rule, probabilities = model.rule, class_work.probabilities
+    k, stride = rule.classes, len(class_work.rivals)
     linear_first = (CLASS_LINEAR if rule.alongside else CLASS_EXPANDED) * stride
     best = most_probable(published, 0, k)
     scores.predictions[row], scores.probabilities[row] = np.float64(best), published[best]

@@ -96,7 +96,6 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"combine": ("off",)}, "label_units", (0,), "a model of the paper learns labels as they are"),
     _row({"combine": ("off",)}, "drift", ("ignore",), "the slow predictors of a mixture go on as before"),
     _row({"combine": ("off",)}, "persistence", ("off",), "a model of the paper has one predictor"),
-    _row(_SOFTMAX, "persistence", ("off",), _ONE_SCORE),
     _row({"method": Except("apple")}, "max_degree", (FIRST["max_degree"],), _GROWTH),
     _row({"discretise": ("none", "quantile", "mdl")}, "centre", (0,), "no number is learned beside its interval"),
     _row({"discretise": ("spline",)}, "centre", _CENTRED, "numbers are centred by mean and deviation"),

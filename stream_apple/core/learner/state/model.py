@@ -134,7 +134,7 @@ class Persistence(NamedTuple):
     share      float64[1]  of the predictor that sees the latest label in what is published
     weights    float64[3]  its weights: of the mixture's score, the latest label, and the latest misses of the score
     curvature  float64[9]  its matrix of second derivatives, of which the lower half is kept
-    latest     float64[2]  the latest label, and the mean of the latest misses
+    latest     float64[2]  the latest label, and the mean of the latest misses; of k classes float64[1 + k]
     """
 
     share: NDArray[np.float64]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.bare_options import bare
+from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.learner.kernels.mixture import EARLY, KEEP, RIDGE, SHARE
@@ -181,12 +182,7 @@ def test_state_is_restored_wherever_a_stream_is_cut(loss: Loss) -> None:
     learner, scores = Learner(whole.options), Scores.empty(400)
     for start in range(0, 400, 17):
         learner.learn(batch, start, min(start + 17, 400), scores)
-        restored = Learner(whole.options)
-        for mine, theirs in zip(learner.table, restored.table, strict=True):
-            if isinstance(theirs, np.ndarray):
-                theirs[...] = mine
-        restored.restore({name: array.copy() for name, array in learner.sums.items()})
-        learner = restored
+        learner = restored(learner)
     assert learner.digest() == whole.digest()
     np.testing.assert_array_equal(scores.predictions, expected.predictions)
     assert not any(name.startswith("persistence") for name in Learner(replace(whole.options, persistence="off")).sums)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.learner.learned_digests import restored_learner
 from core.learner.merging.streams import KINDS, continued, examples, learned, merged_digests
 from support.bare_options import bare
+from support.restoring import restored
 from support.source_files import ROOT
 
 from stream_apple.core.batch import Batch
@@ -107,10 +107,10 @@ def test_who_was_included_has_the_merged_model(kind: dict[str, Any]) -> None:
     assert again.digest() == merged.model.digest() or merged.counts.models_dropped
     assert not (learners[0].table.slots["parent"] & NOMINATED & 127).any()
     continued(learners[0], 3, (0, 1))
-    restored = restored_learner(learners[0])
-    for learner in (learners[0], restored):
+    other = restored(learners[0])
+    for learner in (learners[0], other):
         continued(learner, 3, (1, 3))
-    assert restored.digest() == learners[0].digest()
+    assert other.digest() == learners[0].digest()
 
 
 def _of_its_own(seed: int, size: int) -> Batch:
@@ -141,10 +141,10 @@ def test_those_prepared_alike_who_have_learned_most_are_merged() -> None:
     assert [learner.units.scale for learner in learners] == [learners[1].units.scale] * 3
     assert learners[0].sums["recent_filled"][:3].tolist() == [0, 0, 0]
     batch = _of_its_own(1, 100)
-    restored = restored_learner(learners[0])
-    for learner in (*learners, restored):
+    other = restored(learners[0])
+    for learner in (*learners, other):
         learner.learn(batch, 0, len(batch.labels), Scores.empty(len(batch.labels)))
-    assert restored.digest() == learners[0].digest()
+    assert other.digest() == learners[0].digest()
     together = merge(learners)
     assert together.counts.models_dropped == 0
     newcomer = _prepared_by_itself(5, 240)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from core.learner.learned_digests import restored_learner
 from numpy.typing import NDArray
 from support.oracles.drift import learned_row_by_row
+from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
@@ -92,7 +92,7 @@ def learned(batch: Batch, drift: Drift | None, step: int = SIZE) -> tuple[Learne
     """The learner of a whole stream, which is put down and taken up after each `step` examples."""
     learner, scores = Learner(options_of(drift)), Scores.empty(SIZE, CLASSES)
     for start in range(0, SIZE, step):
-        learner = restored_learner(learner)
+        learner = restored(learner)
         learner.learn(batch, start, min(start + step, SIZE), scores)
     return learner, scores
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.learner.learned_digests import restored_learner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.bare_options import bare
+from support.restoring import restored
 
 from stream_apple.core.batch import TOO_LARGE, Batch
 from stream_apple.core.learner.kernels.mixture import FIRST_SHARES
@@ -132,7 +132,7 @@ def test_cuts_change_nothing(cuts: list[int], kind: dict[str, Any]) -> None:
     whole.end_epoch()
     whole.learn(batch, 450, 900, scores)
     for start, stop in itertools.pairwise(sorted({0, 450, 900, *cuts})):
-        parts = restored_learner(parts)
+        parts = restored(parts)
         if start == 450:
             parts.end_epoch()
         parts.predict(batch)

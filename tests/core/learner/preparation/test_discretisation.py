@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from core.learner.test_learner import Row, batch_of, key
 from support.bare_options import bare
+from support.restoring import restored
 
 from stream_apple.core.batch import BIN, Batch, joined, space_key
 from stream_apple.core.learner.learner import Learner, Scores
@@ -244,19 +245,15 @@ def test_however_the_stream_is_cut_and_taken_up(kind: dict[str, Any]) -> None:
             if (start + step) % 250 == 0:
                 learner.end_epoch()
             if step == 10 and start + step in {90, 250, 400}:
-                learner = restored(learner)
+                learner = resumed(learner)
         found.append((learner.digest(), scores.predictions.tobytes()))
         assert len(learner.preparation.intervals.features)
     assert found[0] == found[1] == found[2]
 
 
-def restored(learner: Learner) -> Learner:
+def resumed(learner: Learner) -> Learner:
     """Another one with the same state."""
-    other = Learner(learner.options)
-    pairs: Any = zip(other.table, learner.table, strict=True)
-    for own, given in pairs:
-        own[:] = given
-    other.restore({name: array.copy() for name, array in learner.sums.items()})
+    other = restored(learner)
     other.restore_observed(learner.observed)
     assert other.digest() == learner.digest()
     return other

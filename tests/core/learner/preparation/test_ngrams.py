@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.oracles import vowpal
+from support.restoring import restored
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.decode import Decoder
@@ -196,17 +197,14 @@ def test_batches_and_restored_models(further: dict[str, Any], monkeypatch: pytes
     assert pieces.digest() == whole.digest()
     assert again.predictions.tolist() == scores.predictions.tolist()
     first, _ = learned(batch.select(np.arange(300)), chosen, [])
-    restored = Learner(chosen)
-    for name, array in first.table._asdict().items():
-        getattr(restored.table, name)[:] = array
-    restored.restore({name: array.copy() for name, array in first.sums.items()})
+    other = restored(first)
     rest, after = batch.select(np.arange(300, 600)), Scores.empty(300)
     for start in range(0, 300, 100):
-        restored.learn(rest, start, start + 100, after)
-        restored.end_epoch()
-    assert restored.digest() == whole.digest()
+        other.learn(rest, start, start + 100, after)
+        other.end_epoch()
+    assert other.digest() == whole.digest()
     assert after.predictions.tolist() == scores.predictions[300:].tolist()
-    assert restored.predict(rest).tolist() == whole.predict(rest).tolist()
+    assert other.predict(rest).tolist() == whole.predict(rest).tolist()
     late = ~np.isnan(batch.labels) & (np.arange(600) >= 400)
     said = scores.predictions if chosen.classes else np.sign(scores.predictions)
     wrong = said != batch.labels

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.learner.preparation.test_discretisation import restored, rows_of
+from core.learner.preparation.test_discretisation import resumed, rows_of
 from core.learner.test_learner import batch_of
 from support.bare_options import bare
 
@@ -169,7 +169,7 @@ def test_however_the_stream_is_cut_and_taken_up(kind: dict[str, Any]) -> None:
             if (start + step) % 100 == 0:
                 learner.end_epoch()
             if step == 10 and start + step in {30, 90, 200, 250, 400, 530}:
-                learner = restored(learner)
+                learner = resumed(learner)
         assert learner.preparation.refits is not None
         assert learner.preparation.refits.times >= 3
         found.append((learner.digest(), scores.predictions.tobytes()))

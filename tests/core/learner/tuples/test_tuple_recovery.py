@@ -9,8 +9,9 @@ from core.learner.categories import batch_of_cases, cases_of_codes
 from core.learner.tuples.test_tuple_selection import drawn, learned, learner_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.restoring import restored
 
-from stream_apple.core.learner.learner import Learner, Scores
+from stream_apple.core.learner.learner import Scores
 from stream_apple.core.learner.state.table import COUNTS
 
 
@@ -65,13 +66,3 @@ class TestRecovery:
             assert learner.digest() != digest
             learner.sums[name][0] -= 1
         assert learner.digest() == digest
-
-
-def restored(learner: Learner) -> Learner:
-    """One that has the model, and has seen nothing in this process."""
-    other = Learner(learner.options)
-    pairs: Any = zip(other.table, learner.table, strict=True)
-    for own, given_array in pairs:
-        own[:] = given_array
-    other.restore({name: array.copy() for name, array in learner.sums.items()})
-    return other

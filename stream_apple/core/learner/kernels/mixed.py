@@ -127,6 +127,8 @@ def process_mixed(
         count_label(mixture, rule.loss, target)
         if decay is not None:
             settle_if_small(model.table, decay, rule.decay)
-        if watch is not None and has_risen(watch, rule.loss, loss_of(rule.loss, score, label), score, label):
-            return -2 - row
+        if watch is not None:
+            loss = loss_of(rule.loss, score, label) if following else scores.losses[row]
+            if has_risen(watch, rule.loss, loss, score, label):
+                return -2 - row
     return -1

@@ -48,8 +48,8 @@ FIRST_SHARE = 0.05
 KEPT = 0.8
 LABEL, MISSES = range(2)  # in `Persistence.latest`; classes have a miss each
 NO_CLASS = -1.0  # the latest label of classes before the first one
-MIXED = NEWTON_VECTOR + PREDICTORS  # index in `mixing` of the mixture's score, ...
-FOLLOWING, UNCLIPPED = MIXED + 1, MIXED + 2  # ... and of this predictor's score, within the bounds and without
+MIXED = NEWTON_VECTOR + PREDICTORS  # index in `mixing` of the mixture's score
+FOLLOWING, UNCLIPPED = MIXED + 1, MIXED + 2  # indices there of this predictor's score, within the bounds and without
 
 
 def no_persistence(classes: int, *, wanted: bool) -> Persistence:
@@ -94,6 +94,14 @@ def temper_persistence(persistence: Persistence, before: float, now: float) -> N
 
 
 @part
+def learn_share(persistence: Persistence, beyond: float) -> None:
+    """Update the share; `beyond` is the rate times what the loss of this predictor has beyond that of the mixture."""
+    share = persistence.share[0]
+    gained, other = share * math.exp(-max(beyond, 0.0)), (1.0 - share) * math.exp(min(beyond, 0.0))
+    persistence.share[0] = (1.0 - SHARE) * gained / (gained + other) + SHARE * FIRST_SHARE
+
+
+@part
 def learn_persistence(
     persistence: Persistence, mixing: Numbers64, loss: int, target: Target, bounds: tuple[float, float],
     heaviest: float, clipped: bool,
@@ -109,9 +117,7 @@ def learn_persistence(
         unit = unit_of(loss, spread)
         rate = (2.0 / unit if loss == SQUARED else 1.0) * (target.importance / heaviest)
         beyond = loss_of(loss, mixing[FOLLOWING], label) - loss_of(loss, mixing[MIXED], label)
-        share = persistence.share[0]
-        gained, other = share * math.exp(-rate * max(beyond, 0.0)), (1.0 - share) * math.exp(rate * min(beyond, 0.0))
-        persistence.share[0] = (1.0 - SHARE) * gained / (gained + other) + SHARE * FIRST_SHARE
+        learn_share(persistence, rate * beyond)
         following = mixing[UNCLIPPED]
         if loss == LOGISTIC:
             following = clip_score(following, -LOG_ODDS_BOUND, LOG_ODDS_BOUND)

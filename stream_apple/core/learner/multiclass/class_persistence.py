@@ -8,8 +8,7 @@ that probability. What it makes of them is mixed with the mixture by Bayes' rule
 import math
 
 from stream_apple.core.jit import part
-from stream_apple.core.learner.kernels.mixture import SHARE
-from stream_apple.core.learner.kernels.persistence import FIRST_SHARE, INPUTS, KEPT, LABEL
+from stream_apple.core.learner.kernels.persistence import INPUTS, KEPT, LABEL, learn_share
 from stream_apple.core.learner.multiclass.class_stack import Combination, combine_classes, learn_combination
 from stream_apple.core.learner.multiclass.layout import (
     CLASS_FOLLOWING,
@@ -50,10 +49,7 @@ def learn_class_persistence(
     heaviest  the largest importance weight so far
     """
     chance = class_work.probabilities[CLASS_FOLLOWING * len(class_work.rivals) + label]
-    beyond = (importance / heaviest) * (math.log(chance) - math.log(class_work.published[label]))
-    share = persistence.share[0]
-    gained, other = share * math.exp(min(beyond, 0.0)), (1.0 - share) * math.exp(-max(beyond, 0.0))
-    persistence.share[0] = (1.0 - SHARE) * gained / (gained + other) + SHARE * FIRST_SHARE
+    learn_share(persistence, (importance / heaviest) * (math.log(class_work.published[label]) - math.log(chance)))
     learn_combination(
         FOLLOWED, persistence.weights, persistence.curvature, INPUTS, class_work, mixing, classes, label, importance
     )

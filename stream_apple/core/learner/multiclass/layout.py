@@ -22,9 +22,9 @@ from stream_apple.core.learner.state.work import LANES, Numbers64
 
 BLOCK_OF_WEIGHTS, BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_LINEAR_GRADIENTS, BLOCK_OF_AVERAGES = range(5)
 CLASS_EXPANDED, CLASS_LINEAR, CLASS_AVERAGE, CLASS_STACK = range(4)
-"""What has scores in the scratch: apple (or the only predictor), the linear one alongside, the average, the stack;"""
+"""What has scores in the scratch: apple (or the only predictor), the linear one alongside, the average, the stack."""
 CLASS_MIXED, CLASS_LATEST, CLASS_MISSES, CLASS_FOLLOWING = range(4, 8)
-"""... the mixture, the latest label, the latest misses, and what combines these, see `class_persistence.py`."""
+"""What has scores there besides: mixture, latest label, latest misses, and what combines them."""
 
 
 class ClassWork(NamedTuple):
@@ -32,8 +32,8 @@ class ClassWork(NamedTuple):
 
     scores         float64[8 * n]  of each predictor, of whose n numbers k are used; `softmax` makes the largest 0
     probabilities  float64[8 * n]  their softmax
-    published      float64[k]      the probabilities that are published
-    followed       float64[k]      those that are published instead where the latest label is followed
+    published      float64[k]      the mixture's probabilities, which are published unless `followed` are
+    followed       float64[k]      the probabilities that are published where the latest label is followed
     rivals         float64[n]      the softmax over the classes that are not the label
     sensitivity    float64[n]      the score's change per unit of step
     slopes         float32[n]      importance times the squared slope

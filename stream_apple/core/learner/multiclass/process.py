@@ -112,7 +112,7 @@ def process_classes(
             prepare_step(model, features, base, CLASS_LINEAR, class_work, y, importance)
             step_linear(model, features, base, class_work)
         if watch is not None:
-            loss = 0.0 - math.log(class_work.published[y])
+            loss = 0.0 - math.log(class_work.published[y]) if following else scores.losses[row]
             if has_class_loss_risen(watch, loss, class_work.published, y):
                 return -2 - row
     return -1

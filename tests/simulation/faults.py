@@ -6,8 +6,9 @@ begin. A fault strikes one of them, before it takes effect, after, or (a commit)
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
+import pytest
 from simulation.client_state import OnWritten
 from simulation.memory_broker import MemoryBroker
 
@@ -72,6 +73,26 @@ def possible(name: str, kind: Kind, when: When) -> bool:
 def struck(calls: Sequence[str], kind: Kind, when: When) -> list[int]:
     """Return the numbers of the calls that such a fault can strike: at another it would strike the next of these."""
     return [number for number, name in enumerate(calls) if possible(name, kind, when)]
+
+
+def situations(calls: Sequence[str], places: Sequence[int]) -> list[int]:
+    """Return the first place of each situation: which call came before, which comes, and which comes next."""
+    found: dict[tuple[str, ...], int] = {}
+    for number in places:
+        found.setdefault(tuple(calls[max(number - 1, 0) : number + 2]), number)
+    return list(found.values())
+
+
+def every_place(_calls: Sequence[str], places: Sequence[int]) -> list[int]:
+    """Return all places, though many are in a situation that has been before."""
+    return list(places)
+
+
+at_any_call = pytest.mark.parametrize(
+    "pick", [situations, pytest.param(every_place, marks=pytest.mark.long)], ids=["situations", "calls"]
+)
+"""Whether a test strikes once in each situation, or, if it may take long, at every single call."""
+Pick: TypeAlias = Callable[[Sequence[str], Sequence[int]], list[int]]
 
 
 class Fault(NamedTuple):

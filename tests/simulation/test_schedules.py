@@ -7,7 +7,7 @@ byte, and every bit of every model's state, live and as restored from its last s
 from functools import cache
 
 import pytest
-from simulation.faults import Fault, Kind, When, struck
+from simulation.faults import Fault, Kind, When, situations, struck
 from simulation.history import parts, run_all
 from simulation.member_process import End
 from simulation.process import GROUP, TOPICS, Process
@@ -17,7 +17,7 @@ from simulation.world import SETUP, check_outputs, check_states, complete, expec
 
 from stream_apple.stream.partitions.partition import State
 
-SCHEDULES = 150
+SCHEDULES = 75
 SHOWN = {state.shown for state in State}
 LONG_SCHEDULES = 30_000
 _PART = 150
@@ -39,18 +39,21 @@ def places_of(kind: Kind, when: When, *, late: bool) -> list[tuple[int, int]]:
 
 
 def situations_of(kind: Kind, when: When, *, late: bool) -> list[tuple[int, int]]:
-    """One place of each situation: the same process has made the same call before, makes this one, and goes on alike.
+    """One place of each situation of each process.
 
     A process that is killed after a call has taken effect leaves behind what it leaves if it is killed before its next
-    call: dead, it makes none. After its last there is no other.
+    call: dead, it makes none. After its last there is no other. One that goes on is struck before the calls of every
+    second situation, and after those of the others.
     """
-    calls = script_calls(late=late)
-    found: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = {}
-    for process, number in places_of(kind, when, late=late):
-        if kind is Kind.CRASH and when is When.AFTER and number + 1 < len(calls[process]):
-            continue
-        found.setdefault((process, calls[process][max(number - 1, 0) : number + 2]), (process, number))
-    return list(found.values())
+    found: list[tuple[int, int]] = []
+    for process, calls in enumerate(script_calls(late=late)):
+        places = struck(calls, kind, when)
+        if kind is Kind.CRASH and when is When.AFTER:
+            places = places[-1:]
+        found += [(process, number) for number in situations(calls, places)]
+    if kind is Kind.CRASH or when is When.WITHIN:
+        return found
+    return found[when is When.AFTER :: 2]
 
 
 class TestEveryCall:
@@ -134,7 +137,7 @@ class TestKeptModels:
 class TestRandomHistories:
     """Many workers, and all kinds of accidents at once."""
 
-    @pytest.mark.parametrize("seeds", parts(0, SCHEDULES, _PART), ids=str)
+    @pytest.mark.parametrize("seeds", parts(0, SCHEDULES, SCHEDULES), ids=str)
     def test_histories(self, seeds: range) -> None:
         """Crashes, restarts, zombies, rebalances, aborts, time-outs, compaction, retention, in any order.
 

@@ -131,7 +131,7 @@ def test_losses_of_learn_are_those_of_its_predictions() -> None:
 
 @pytest.mark.parametrize(("bits", "names"), [(8, 40), (14, 12)], ids=["full table", "roomy table"])
 @pytest.mark.parametrize("combine", ["mix", "off"])
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(cuts=st.lists(st.integers(0, 400), max_size=8), seed=st.integers(0, 3))
 def test_result_does_not_depend_on_batches(bits: int, names: int, combine: Combine, cuts: list[int], seed: int) -> None:
     """However the stream is cut into batches, scores and the model's digest are the same to the bit."""

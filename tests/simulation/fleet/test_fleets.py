@@ -7,7 +7,7 @@ from simulation.merging.rules import check_merges
 from stream_apple.stream.positions.merge_note import BoundaryState, MergeSettings
 
 MERGING = MergeSettings(4, "votes", float("inf"), float("inf"))
-SMALL, LARGE = Size(100, 10, 10), Size(1_000, 100, 10)
+SMALL, LARGE = Size(60, 6, 10), Size(1_000, 100, 10)
 LONGEST = 1.0
 """Turns that a live partition with records waits for its own, for each partition of its worker."""
 

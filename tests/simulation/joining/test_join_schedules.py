@@ -5,7 +5,7 @@ from simulation.history import run_all
 from simulation.joining.schedule import JoinSchedule
 from simulation.member_process import End
 
-SCHEDULES = 100
+SCHEDULES = 50
 LONG_SCHEDULES = 5_000
 
 

@@ -27,7 +27,7 @@ from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.recovery import Exceptions
 
-SEEDS = 8
+SEEDS = 4
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Exactly once, by cutting the loop short at every single call it makes of its broker; and what it does besides.
+"""Exactly once, by cutting the loop short wherever it calls its broker; and what it does besides.
 
 Here one worker lives its whole life in `Loop.run`; several at once are in `simulation/test_schedules.py`.
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from simulation.cluster import MemoryCluster
-from simulation.faults import CrashError, Fault, Kind, When, struck
+from simulation.faults import CrashError, Fault, Kind, Pick, When, at_any_call, struck
 from simulation.process import GROUP, TOPICS, Process
 from simulation.world import Outputs, outputs_of
 from stream.one_worker import (
@@ -46,25 +46,27 @@ pytestmark = pytest.mark.usefixtures("small_sizes")
 class TestExactlyOnce:
     """Published outputs, after any accident, equal those of a run without one."""
 
+    @at_any_call
     @pytest.mark.parametrize("when", [When.BEFORE, When.AFTER])
-    def test_killed_at_any_call(self, expected: Outputs, when: When) -> None:
+    def test_killed_at_any_call(self, expected: Outputs, when: When, pick: Pick) -> None:
         """A worker dies in call k, before its effect, or after that of the last; its successor completes the output.
 
         After the effect of another is before the next: what is dead makes no call in between.
         """
-        calls = range(len(calls_of_a_run()))
-        for call in calls if when is When.BEFORE else calls[-1:]:
+        calls = calls_of_a_run()
+        for call in pick(calls, range(len(calls))) if when is When.BEFORE else [len(calls) - 1]:
             cluster = cluster_of_all()
             with pytest.raises(CrashError):
                 Worker(cluster, [Fault(call, Kind.CRASH, when)]).run()
             Worker(cluster).run()
             assert outputs_of(cluster) == expected, f"call {call}"
 
+    @at_any_call
     @pytest.mark.parametrize("when", [When.BEFORE, When.AFTER])
-    def test_a_transaction_fails_at_any_call(self, expected: Outputs, when: When) -> None:
+    def test_a_transaction_fails_at_any_call(self, expected: Outputs, when: When, pick: Pick) -> None:
         """An abortable error in call k leaves the same worker to do it again; so does one in doubt."""
         calls = calls_of_a_run()
-        for call in struck(calls, Kind.ABORTABLE, when):
+        for call in pick(calls, struck(calls, Kind.ABORTABLE, when)):
             cluster = cluster_of_all()
             worker = Worker(cluster, [Fault(call, Kind.ABORTABLE, when)]).run()
             if call >= len(calls) - calls[::-1].index("fetch"):  # on its way out: a successor has to do the rest
@@ -91,9 +93,11 @@ class TestExactlyOnce:
             break
         assert outputs_of(cluster) == expected
 
-    def test_a_commit_that_fails_in_a_revocation(self, expected: Outputs) -> None:
+    @at_any_call
+    def test_a_commit_that_fails_in_a_revocation(self, expected: Outputs, pick: Pick) -> None:
         """The models that learned uncommitted records do not survive it."""
-        for call in range(6, len(calls_of_a_run())):
+        calls = calls_of_a_run()
+        for call in pick(calls, range(6, len(calls))):
             cluster = cluster_of_all()
             Worker(cluster, [Fault(call + 1, Kind.ABORTABLE)], {call: "revoke"}).run()
             Worker(cluster).run()

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 from simulation.cluster import MemoryCluster
-from simulation.faults import Fault, Kind, When, struck
+from simulation.faults import Fault, Kind, Pick, When, at_any_call, struck
 from simulation.member_process import End
 from simulation.process import GROUP, TOPICS, Process
 from simulation.world import outputs_of, pointer_of
@@ -135,35 +135,38 @@ class TestTogether:
 class TestAccidents:
     """After any accident, answers, models and merges are those of a life without one."""
 
+    @at_any_call
     @pytest.mark.parametrize("when", [When.BEFORE, When.AFTER, When.WITHIN])
-    def test_killed_at_any_call(self, when: When) -> None:
+    def test_killed_at_any_call(self, when: When, pick: Pick) -> None:
         """Its successor restores what was contributed, or adopted, and goes on as it would have.
 
         After the effect of a call that is not the last is before the next: what is dead makes no call in between.
         """
         calls = struck(small_calls(), Kind.CRASH, when)
         assert len(calls) >= (4 if when is When.WITHIN else 100)
-        for call in calls[-1:] if when is When.AFTER else calls:
+        for call in calls[-1:] if when is When.AFTER else pick(small_calls(), calls):
             cluster = cluster_of(small_input())
             assert cut(cluster, Fault(call, Kind.CRASH, when)).ended is End.CRASHED
             last = Process(cluster, setup=SETUP, tick=TICK_S)
             finish(cluster, last)
             check_learned(cluster, small_lockstep(), last)
 
+    @at_any_call
     @pytest.mark.parametrize("when", [When.BEFORE, When.AFTER])
-    def test_a_transaction_fails_at_any_call(self, when: When) -> None:
+    def test_a_transaction_fails_at_any_call(self, when: When, pick: Pick) -> None:
         """The same worker does it again."""
-        for call in struck(small_calls(), Kind.ABORTABLE, when):
+        for call in pick(small_calls(), struck(small_calls(), Kind.ABORTABLE, when)):
             cluster = cluster_of(small_input())
             finish(cluster, Process(cluster, faults=[Fault(call, Kind.ABORTABLE, when)], setup=SETUP, tick=TICK_S))
             last = Process(cluster, setup=SETUP, tick=TICK_S)
             finish(cluster, last)  # what failed on the way out is left to a successor
             check_learned(cluster, small_lockstep(), last)
 
+    @pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.long)])
     @pytest.mark.parametrize("event", ["revoke", "lose"])
-    def test_a_rebalance_at_any_turn(self, event: str) -> None:
+    def test_a_rebalance_at_any_turn(self, event: str, step: int) -> None:
         """Held or not, a partition that goes and comes back leaves no trace."""
-        for turn in range(60):
+        for turn in range(0, 60, step):
             cluster = cluster_of(small_input())
             process = Process(cluster, setup=SETUP, tick=TICK_S)
             group = cluster.group(GROUP, TOPIC)

@@ -41,7 +41,7 @@ _stories = st.lists(
 
 
 @given(story=_stories, pending=st.integers(0, 3), combine=st.sampled_from(["mix", "off"]))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_each_label_judges_the_last_score_that_was_published_for_its_id(
     story: list[tuple[Any, float | None]], pending: int, combine: str
 ) -> None:
@@ -70,7 +70,7 @@ def test_each_label_judges_the_last_score_that_was_published_for_its_id(
 
 @example(cuts=set(), pending=100, at=26)  # just before the units of labels are final
 @given(cuts=st.sets(st.integers(1, 119)), pending=st.sampled_from([2, 5, 100]), at=st.integers(1, 119))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_it_depends_on_the_records_alone_and_outlives_a_crash(cuts: set[int], pending: int, at: int) -> None:
     """However they are cut into batches, and wherever the model is restored from its snapshot."""
     draw = np.random.default_rng(3)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.learner.merging.streams import KINDS, learned
+from core.learner.merging.streams import kinds, learned
 from support.bare_options import bare
 from support.records import SETTINGS
 from support.snapshots import empty, pointer
@@ -17,8 +17,6 @@ from stream_apple.core.learner.state.table import SIDES
 from stream_apple.errors import SnapshotError
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 from stream_apple.stream.snapshots.compressed_table import CompressedTable
-
-kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: ",".join(f"{k}={v}" for k, v in kind.items()) or "mix")
 
 
 @pytest.fixture(autouse=True)

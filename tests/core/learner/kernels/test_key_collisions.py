@@ -56,7 +56,7 @@ def learned(options: Options, batch: Batch, cuts: list[int]) -> tuple[Learner, b
 @pytest.mark.parametrize("names", SETS)
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("combine", ["mix", "off"])
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(cuts=st.lists(st.integers(0, SIZE), max_size=3), seed=st.integers(0, 50), order=st.booleans())
 def test_keys_that_collide_do_no_harm(
     names: str, loss: Loss, combine: Combine, cuts: list[int], seed: int, order: bool,  # noqa: FBT001

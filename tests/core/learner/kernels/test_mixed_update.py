@@ -170,7 +170,7 @@ def set_without(monomial: Monomial, name: str) -> list[str]:
 def test_the_shrunk_predictor_has_the_average_weights_less_their_noise(loss: Loss) -> None:
     """Its score before each example is what dicts say. It has nothing to learn; the others learn as they do without."""
     shrinkage = 0.02
-    learner, without = (Learner(bare(loss=loss, bits=14, shrinkage=each)) for each in (shrinkage, 0.0))
+    learner, without = (Learner(bare(loss=loss, bits=11, shrinkage=each)) for each in (shrinkage, 0.0))
     oracle, monomials = Oracle(), {0: CONSTANT}
     factors = []
     for number, row in enumerate(examples(logistic=loss == "logistic")):

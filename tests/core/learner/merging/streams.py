@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
@@ -25,9 +26,15 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"method": "quadratic"},
     {"method": "quadratic", "collisions": "share"},
     {"method": "tuples", "loss": "logistic"},
-    {"loss": "logistic", "warm_start": "naive_bayes", "selection": "mi"},
+    {"combine": "off", "loss": "logistic", "warm_start": "naive_bayes", "selection": "mi"},
     {"discretise": "auto", "centre": 5, "label_units": 10},
     {"loss": "softmax", "classes": 3, "discretise": "quantile"},
+)
+_COMPILED_ANEW = {"loss": "logistic", "warm_start": "naive_bayes", "selection": "mi"}
+kinds = pytest.mark.parametrize(
+    "kind",
+    [*KINDS, pytest.param(_COMPILED_ANEW, marks=pytest.mark.long)],
+    ids=lambda kind: ",".join(f"{name}={value}" for name, value in kind.items()) or "mix",
 )
 
 

@@ -16,7 +16,7 @@ from core.learner.merging.bucket_oracle import (
     merged_bucket,
     model_of,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.bare_options import bare
 
@@ -65,6 +65,7 @@ def _counted(counts: MergeCounts) -> dict[str, int]:
 
 @pytest.mark.parametrize("union", [False, True])
 @pytest.mark.parametrize("mixed", [False, True])
+@settings(max_examples=50)
 @given(buckets=st.lists(_bucket(), min_size=2, max_size=5))
 def test_a_bucket_is_the_oracles(*, union: bool, mixed: bool, buckets: list[list[Owned]]) -> None:
     """Every field of every slot that survives, their order, their tags, and all that is counted."""

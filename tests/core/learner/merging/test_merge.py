@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.learner.merging.streams import KINDS, continued, examples, learned, merged_digests
+from core.learner.merging.streams import KINDS, continued, examples, kinds, learned, merged_digests
 from support.bare_options import bare
 from support.restoring import restored
 from support.source_files import ROOT
@@ -23,8 +23,6 @@ from stream_apple.core.learner.options import Options, mergeable
 from stream_apple.core.learner.state.model import OCCUPIED
 from stream_apple.core.learner.state.table import NOMINATED, PARENT, SIDES
 from stream_apple.errors import ConfigurationError
-
-kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: ",".join(f"{k}={v}" for k, v in kind.items()) or "mix")
 
 
 def _content(model: Mergeable) -> dict[int, list[Any]]:

@@ -121,16 +121,25 @@ def test_every_step_is_the_oracles(loss: Loss, rate: float, l2: float, l1: float
                 expected[monomial].gradient[0] = closest(monomial, values, starts, after, clipped[1], label, row, loss)
         step.learn(expected, {m: float(values[m]) for m in expected}, clipped, label, row.weight)
         size = max(1.0, *(abs(w * state.scale) for state in expected.values() for w in state.weights))
-        for monomial, state in states_of(learner, dict.fromkeys(absent, np.float32(0))).items():
-            np.testing.assert_allclose(state.weights, absent[monomial].weights, rtol=2e-4, atol=5e-5 * size)
-        for monomial, state in expected.items():
-            got = after[monomial]
-            np.testing.assert_allclose(
-                np.array(got.weights) * got.scale, np.array(state.weights) * state.scale, rtol=5e-4, atol=2e-4 * size
-            )
-            np.testing.assert_allclose(got.gradient, state.gradient, rtol=1e-3, atol=1e-9)
-            assert got.scale == pytest.approx(state.scale, rel=1e-6)
-            assert got.sights == state.sights
+        rested = states_of(learner, dict.fromkeys(absent, np.float32(0)))
+        np.testing.assert_allclose(
+            [state.weights for state in rested.values()],
+            [absent[monomial].weights for monomial in rested],
+            rtol=2e-4,
+            atol=5e-5 * size,
+        )
+        got, wanted = [after[monomial] for monomial in expected], list(expected.values())
+        np.testing.assert_allclose(
+            [np.array(state.weights) * state.scale for state in got],
+            [np.array(state.weights) * state.scale for state in wanted],
+            rtol=5e-4,
+            atol=2e-4 * size,
+        )
+        np.testing.assert_allclose(
+            [state.gradient for state in got], [state.gradient for state in wanted], rtol=1e-3, atol=1e-9
+        )
+        assert [state.scale for state in got] == pytest.approx([state.scale for state in wanted], rel=1e-6)
+        assert [state.sights for state in got] == [state.sights for state in wanted]
         assert sums["norm"].tolist() == pytest.approx(step.norm, rel=1e-5)
         assert sums["weight"].tolist() == pytest.approx(step.weight, rel=1e-12)
         if number % 60 == 59:

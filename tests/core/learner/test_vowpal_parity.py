@@ -25,14 +25,14 @@ THEIR_BITS = 25  # VW's features share a weight where their hashes agree: room e
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Batch:
-    """6,000 examples of the planted benchmark."""
+    """2,500 examples of the planted benchmark."""
     path = tmp_path_factory.mktemp("planted") / "planted.vw"
-    subprocess.run([sys.executable, PLANTED, "6000", path], check=True)
+    subprocess.run([sys.executable, PLANTED, "2500", path], check=True)
     return read_batch([path], LIMITS)
 
 
 def real(shared: SharedFile, name: str) -> Batch:
-    """A real set in a fixed random order, at most 6,000 rows."""
+    """A real set in a fixed random order, at most 2,500 rows."""
     return _some_of(shared(f"data/{name}.svm.gz"))
 
 
@@ -40,7 +40,7 @@ def real(shared: SharedFile, name: str) -> Batch:
 def _some_of(path: Path) -> Batch:
     batch = read_batch([path], LIMITS)
     order = np.random.default_rng(1).permutation(len(batch.labels))
-    return batch.select(order[:6_000])
+    return batch.select(order[:2_500])
 
 
 def with_weights(batch: Batch) -> Batch:
@@ -123,9 +123,7 @@ def test_l2_equals_vowpal_wabbit(
     method: Method, name: str, l2: float, loss: Loss, shared: SharedFile, planted: Batch, tmp_path: Path
 ) -> None:
     """In its units, from hardly any to so much that weights are halved every hundred examples: 1e-5."""
-    batch = (planted if name == "planted" else real(shared, name)).select(
-        np.arange(2_000 if method != "linear" else 6_000)
-    )
+    batch = (planted if name == "planted" else real(shared, name)).select(np.arange(2_000))
     arguments = ["-q", "::"] if method == "quadratic" else []
     tolerances = (1e-5, 1e-6)
     if method == "quadratic":

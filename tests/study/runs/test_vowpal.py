@@ -8,7 +8,7 @@ from study.tiny_sets import write_tiny_sets
 
 from stream_apple.core.batch import Batch
 from stream_apple.study.data_sets import find_data_sets
-from stream_apple.study.methods import METHODS, STAGE_POLY_CHOICES, VOWPAL_CHOICES
+from stream_apple.study.methods import STAGE_POLY_CHOICES
 from stream_apple.study.preparation import load_arrays, prepare
 from stream_apple.study.runs import vowpal
 from stream_apple.study.runs.learning import learn
@@ -82,17 +82,6 @@ def test_vowpal_s_own_schedule_is_not_ours(tmp_path: Path) -> None:
     assert linear < features["vw-stage-poly-few"] < features["vw-stage-poly-default"] < 2 * linear
     assert features["vw-stage-poly-often"] == features["vw-stage-poly-default"]
     assert features["vw-stage-poly-early"] > 2 * linear
-
-
-@pytest.mark.parametrize("name", VOWPAL_CHOICES)
-def test_each_of_its_settings_learns(name: str, tmp_path: Path) -> None:
-    """None is refused, and each tells its progressive error."""
-    data_set = find_data_sets(write_tiny_sets(tmp_path / "sets")).sets[0]
-    batch = load_arrays(prepare(data_set, 1000, "squared", tmp_path).arrays)
-    task = Task("error", "pairs", name, None, 0.5, 0, 6 if METHODS[name].grows else 0, 18, "squared")
-    measures = learn_with_vowpal(task, batch, tmp_path)
-    assert measures.failure is None
-    assert 0 < (measures.progressive_error or 0) < 0.6
 
 
 def test_seconds_are_measured(sets: dict[str, Batch], tmp_path: Path) -> None:

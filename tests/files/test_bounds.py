@@ -88,14 +88,19 @@ def test_the_sample_of_a_table_is_kept_as_text(tmp_path: Path) -> None:
     assert peak < 20 * _MIB
 
 
+def one_text(size: int, rows: int) -> pa.DictionaryArray:
+    """A column that has the same text in each row."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * size]))
+
+
 @pytest.mark.parametrize("kind", ["dictionary", "prefixes"])
 def test_a_small_parquet_file_may_hold_a_long_text_often(kind: str, tmp_path: Path) -> None:
     """A kilobyte of file with hundreds of megabytes of cells: a text is there once, or rows are few at once."""
     path, rows = tmp_path / "long.parquet", 400
-    column = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 2_900_000]))
+    column = one_text(2_900_000, rows)
     options: dict[str, Any] = {}
     if kind == "prefixes":
-        column = pa.array(["x" * _MIB] * rows)
+        column = one_text(_MIB, rows).dictionary_decode()
         options = {"use_dictionary": False, "column_encoding": {"text": "DELTA_BYTE_ARRAY"}}
     parquet.write_table(pa.table({"label": [1.0] * rows, "text": column}), path, compression="zstd", **options)
     assert path.stat().st_size < 100_000
@@ -107,7 +112,7 @@ def test_a_small_parquet_file_may_hold_a_long_text_often(kind: str, tmp_path: Pa
 def test_a_parquet_column_that_is_packed_too_tightly_is_refused(tmp_path: Path) -> None:
     """A page is unpacked whole; the file says how large its columns become before one is read."""
     path = tmp_path / "bomb.parquet"
-    text = pa.array(["x" * _MIB] * 300)
+    text = one_text(_MIB, 300).dictionary_decode()
     table = pa.table({"label": [1.0] * 300, "text": text})
     parquet.write_table(table, path, compression="zstd", use_dictionary=False, data_page_size=1 << 30)
     assert path.stat().st_size < 100_000

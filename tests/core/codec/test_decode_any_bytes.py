@@ -142,7 +142,7 @@ def test_the_kernels_are_python_too_and_stay_within_the_arrays() -> None:
         "    raise SystemExit('bounds are not checked')\n"
         "except IndexError:\n"
         "    pass\n"
-        "with numpy.errstate(over='ignore'):\n    wire_records.compare(22, 1500)\n",
+        "with numpy.errstate(over='ignore'):\n    wire_records.compare(22, 1000)\n",
         NUMBA_DISABLE_JIT="1",
     )
 

@@ -49,7 +49,7 @@ def test_since_when_does_not_depend_on_portions() -> None:
     expected = compared(given_pairs, 9_000).whole()
     assert expected.since_ms is not None
 
-    @settings(max_examples=20)
+    @settings(max_examples=8)
     @given(portion=st.integers(1, 7_000))
     def agree(portion: int) -> None:
         assert compared(given_pairs, portion).whole().since_ms == expected.since_ms

@@ -452,13 +452,13 @@ def test_the_outside_is_touched_at_the_edge(trees: dict[Path, ast.Module]) -> No
 
 
 @pytest.mark.parametrize("name", BEFORE_THE_FENCE)
-def test_start_up_loads_nothing_slow(name: str) -> None:
+def test_start_up_loads_nothing_slow(trees: dict[Path, ast.Module], name: str) -> None:
     """Whatever is imported at the top of these, directly or not, neither numpy nor numba is."""
     waiting, seen = [PACKAGE / name], set()
     while waiting:
         file = waiting.pop()
         seen.add(file)
-        top = ast.Module([node for node in tree_of(file).body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+        top = ast.Module([node for node in trees[file].body if isinstance(node, ast.Import | ast.ImportFrom)], [])
         for dotted in _imports(top):
             assert dotted.partition(".")[0] not in SLOW, f"{file.relative_to(ROOT)} imports {dotted}"
             if dotted.startswith("stream_apple"):

@@ -11,6 +11,7 @@ import zstandard
 from app.test_model_files import save
 from click.testing import CliRunner
 from stream.snapshots.forgery import amplified, bomb, content_of, file_of, resealed, rewritten
+from support.command import call_command
 
 from stream_apple.app.model_files import open_model_file
 from stream_apple.app.starting_model import starting_model
@@ -176,12 +177,13 @@ def test_files_of_bounded_length(tmp_path: Path) -> None:
 def test_a_model_file_names_no_other_file(file: Path, tmp_path: Path) -> None:
     """Whoever looks at a file that somebody else has made opens that one alone."""
     content = content_of(file.read_bytes())
-    content["settings"]["worker"] = {"from_model": "/dev/zero"}
+    content["settings"]["worker"] = {"from_model": str(tmp_path / "another")}
     target = tmp_path / "forged"
     target.write_bytes(file_of(content))
-    code, said, _ = run("inspect", "--file", target)
-    assert code == 73
-    assert f"{target}: expected the parts of a saved model, found: expected nothing of the name settings.worker" in said
+    done = call_command("inspect", "--file", target)
+    assert done.returncode == 73
+    complaint = "expected the parts of a saved model, found: expected nothing of the name settings.worker"
+    assert f"{target}: {complaint}" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ class TestTopicsAndCheck:
     def test_from_nothing_to_ready(self, settings: list[str]) -> None:
         """Check finds faults, topics mends them, check is satisfied, topics has nothing left to do.
 
-        Each is once a process, as in all that follows none need be.
+        Both are a process here, as users start them; all that follows calls them.
         """
         before = _run("check", *settings)
         assert before.returncode == 78

@@ -22,10 +22,14 @@ def overlays(kubectl: str) -> dict[str, list[Manifest]]:
 @pytest.fixture(scope="module")
 def combinations(kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str | None, list[Manifest]]:
     """The base rendered with nothing, with every component by itself, and with all of them."""
-    chosen = {None: [], **{name: [name] for name in COMPONENTS}, ALL: COMPONENTS}
+    every: list[tuple[str | None, list[str]]] = [
+        (None, []),
+        *((name, [name]) for name in COMPONENTS),
+        (ALL, COMPONENTS),
+    ]
     return {
         name: render(kubectl, combine(copy(tmp_path_factory.mktemp("combination")), components))
-        for name, components in chosen.items()
+        for name, components in every
     }
 
 

@@ -105,7 +105,7 @@ def test_seconds_without_learning_are_a_failure(
 
 def test_seconds_grow_with_the_features(tmp_path: Path) -> None:
     """So the pass that is timed is the pass that was meant: 16 features an example, or 968."""
-    rng, rows, size = np.random.default_rng(1), 15_000, 15
+    rng, rows, size = np.random.default_rng(1), 6_000, 15
     batch = Batch(
         np.arange(rows + 1) * size,
         np.tile(np.arange(1, size + 1, dtype=np.uint64), rows),

@@ -31,7 +31,7 @@ FILES = ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", 
 _NOT_SOURCES = shutil.ignore_patterns("__pycache__", "node_modules", "*.egg-info")
 _OLDEST_SETUPTOOLS = 77
 _SECONDS = 120
-_EXAMPLES = "".join(f"{number % 2} |f a{number % 2} b{number % 3}\n" for number in range(300))
+_EXAMPLES = "".join(f"{number % 2} |f a{number % 2} b{number % 3}\n" for number in range(150))
 
 
 class Distributions(NamedTuple):
@@ -186,7 +186,7 @@ def test_the_installed_package_learns(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "small.vw").write_text(_EXAMPLES, encoding="utf-8")
     said = _run([installed / "stream-apple", "evaluate", "small.vw", "--json"], tmp_path, NUMBA_DISABLE_JIT="1")
     result = json.loads(said)
-    assert result["examples"] == 300
+    assert result["examples"] == 150
     assert result["test_loss"] < 0.05
 
 

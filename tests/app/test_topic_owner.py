@@ -63,9 +63,9 @@ class Group:
 
     def answer(self, start: int, stop: int, partition: int = 0, examples: str = "") -> None:
         """Publish predictions for these examples."""
-        config = self.config
+        config, model = self.config, self.model(partition)
         for offset in range(start, stop):
-            told = {"prediction": 0.5, "label": None, "loss": None, "epoch": 1, "model": self.model(partition)}
+            told = {"prediction": 0.5, "label": None, "loss": None, "epoch": 1, "model": model}
             place = {"topic": examples or config.topics.examples, "partition": partition, "offset": offset}
             self._producer.produce(config.topics.predictions, msgpack.packb(told | place), partition=partition)
         assert self._producer.flush(DEADLINE_S) == 0

@@ -12,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
+from support.command import call_command
 from support.ports import free_ports
 from support.waiting import DEADLINE_S
 
@@ -135,10 +136,10 @@ class TestHelp:
 
     def test_an_unknown_command_is_a_usage_error(self) -> None:
         """A mistyped command ends with 2 and names it."""
-        done = _run("chek")
+        done = call_command("chek")
         assert done.returncode == 2
         assert "No such command 'chek'; the nearest one is 'check'." in done.stderr
-        assert "No such command 'nothing'.\n" in _run("nothing").stderr
+        assert "No such command 'nothing'.\n" in call_command("nothing").stderr
 
     @pytest.mark.parametrize("name", cli.SUMMARIES)
     def test_every_command_explains_itself(self, name: str) -> None:
@@ -192,8 +193,11 @@ class TestEnds:
     @pytest.mark.parametrize("command", ["run", "check", "topics", "verify"])
     def test_a_wrong_configuration_is_refused_before_anything_starts(self, command: str) -> None:
         """Each command that needs the configuration ends with 78 and names the variable."""
-        options = ["--log-format", "human"] if command == "run" else []
-        done = _run(command, *options, STREAM_APPLE_LEARNER__BITS="many")
+        wrong = {"STREAM_APPLE_LEARNER__BITS": "many"}
+        if command == "run":  # which configures the log of its process
+            done = _run(command, "--log-format", "human", **wrong)
+        else:
+            done = call_command(command, environment=wrong)
         assert done.returncode == 78
         assert done.stderr == (
             "stream-apple: the configuration has a fault: learner.bits (from STREAM_APPLE_LEARNER__BITS): "
@@ -204,7 +208,7 @@ class TestEnds:
     @pytest.mark.parametrize("partitions", [(), ("--partition", "0", "--partition", "1")])
     def test_an_offset_is_of_one_partition(self, partitions: tuple[str, ...]) -> None:
         """`verify --to` without the partition that it belongs to is a usage error."""
-        done = _run("verify", "--to", "5", *partitions)
+        done = call_command("verify", "--to", "5", *partitions)
         assert done.returncode == 2
         assert "--to is an offset of one partition" in done.stderr
 
@@ -267,33 +271,36 @@ class TestTopicsAndCheck:
                 future.result(DEADLINE_S)
 
     def test_from_nothing_to_ready(self, settings: list[str]) -> None:
-        """Check finds faults, topics mends them, check is satisfied, topics has nothing left to do."""
+        """Check finds faults, topics mends them, check is satisfied, topics has nothing left to do.
+
+        Both are a process here, as users start them; all that follows calls them.
+        """
         before = _run("check", *settings)
         assert before.returncode == 78
         assert before.stdout.count("fault  topic") == 4
-        dry = _run("topics", *settings, "--partitions", "2", "--dry-run")
+        dry = call_command("topics", *settings, "--partitions", "2", "--dry-run")
         assert dry.returncode == 0
         assert dry.stdout.count("would be created") == 4
         made = _run("topics", *settings, "--partitions", "2", "--replication-factor", "1")
         assert made.returncode == 0
         assert made.stdout.count("created") == 4
-        after = _run("check", *settings)
+        after = call_command("check", *settings)
         assert after.returncode == 0, after.stdout
         assert "fault" not in after.stdout
         assert not after.stderr
-        assert _run("topics", *settings).stdout.count("as needed") == 4
+        assert call_command("topics", *settings).stdout.count("as needed") == 4
 
     def test_a_model_file_that_is_gone_hides_nothing(self, settings: list[str]) -> None:
         """What is wrong on the cluster is told beside it."""
-        check = _run("check", *settings, "--from-model", "none.model")
+        check = call_command("check", *settings, "--from-model", "none.model")
         assert check.returncode == 78
         assert check.stdout.startswith("fault  worker.from_model: ")
         assert "expected an existing topic, found none" in check.stdout
 
     def test_differences_are_listed(self, settings: list[str]) -> None:
         """Another count than the one asked for ends with 78 and a row for each topic."""
-        assert _run("topics", *settings).returncode == 0
-        done = _run("topics", *settings, "--partitions", "3")
+        assert call_command("topics", *settings).returncode == 0
+        done = call_command("topics", *settings, "--partitions", "3")
         assert done.returncode == 78
         rows = [line.split() for line in done.stdout.splitlines() if "different" in line]
         assert [row[1:] for row in rows] == [["1", "different", "partitions", "3", "1"]] * 4
@@ -306,25 +313,25 @@ class TestTopicsAndCheck:
         history = tmp_path / "history.jsonl"
         history.write_text('{"label": 1, "features": {"a": 1}}\n' * 3)
         produce = ("produce", *settings, str(history), "--start-time", "2013-03-31T00:00:00Z", "--interval", "1s")
-        assert _run("topics", *settings).returncode == 0
-        refused = _run(*produce)
+        assert call_command("topics", *settings).returncode == 0
+        refused = call_command(*produce)
         assert refused.returncode == 78
         assert "`stream-apple topics --retention forever --alter`; nothing was sent" in refused.stderr
         forever = ("topics", *settings, "--retention", "forever")
-        compared = _run(*forever)
+        compared = call_command(*forever)
         assert compared.returncode == 78
         assert compared.stdout.count("different") == 3
-        tried = _run(*forever, "--alter", "--dry-run")
+        tried = call_command(*forever, "--alter", "--dry-run")
         assert (tried.returncode, tried.stdout.count("would be altered")) == (0, 3)
-        assert _run(*produce).returncode == 78
-        altered = _run(*forever, "--alter")
+        assert call_command(*produce).returncode == 78
+        altered = call_command(*forever, "--alter")
         assert altered.returncode == 0, altered.stderr
         assert altered.stdout.count("altered") == 3
         assert ["retention.ms", "-1", "1209600000"] in [line.split() for line in altered.stdout.splitlines()]
-        assert _run(*produce).returncode == 0
-        assert _run(*forever).stdout.count("as needed") == 4
-        assert _run(*forever, "--partitions", "2", "--alter").returncode == 0
-        fewer = _run("topics", *settings, "--partitions", "1", "--replication-factor", "3", "--alter")
+        assert call_command(*produce).returncode == 0
+        assert call_command(*forever).stdout.count("as needed") == 4
+        assert call_command(*forever, "--partitions", "2", "--alter").returncode == 0
+        fewer = call_command("topics", *settings, "--partitions", "1", "--replication-factor", "3", "--alter")
         assert fewer.returncode == 78
         assert (
             "nothing was altered; partitions are added, with a larger --partitions and --alter, but never removed, "

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from core.machine_code import LEAST, Compiled, kernels_in
@@ -12,20 +13,37 @@ from support.child_process import start_child
 from support.command import call_command
 from support.waiting import wait_until
 
+from stream_apple.core.learner.options import Loss, Method
 from stream_apple.errors import ConfigurationError
 
+LEARNERS: tuple[dict[str, object], ...] = (
+    *(
+        {"method": method, "loss": loss} | ({"classes": 5} if loss == "softmax" else {})
+        for method in get_args(Method)
+        for loss in get_args(Loss)
+        if (method, loss) != ("tuples", "softmax")
+    ),
+    {"loss": "logistic", "discretise": "auto"},
+    {"loss": "logistic", "personalise": "key"},
+    {"loss": "logistic", "warm_start": "naive_bayes"},
+    {"loss": "logistic", "selection": "mi"},
+    {"loss": "logistic", "l1": 0.00001, "l2": 0.001},
+    {"method": "quadratic", "l2": 0.001},
+    {"method": "quadratic", "collisions": "share"},
+    {"method": "tuples", "selection_share": 0.5, "discretise": "quantile"},
+    {"drift": "ignore"},
+    {"early_growth": 0, "loss": "logistic"},
+    {"ngrams": {"*": 2}},
+    {"discretise": "mdl"},
+    {"refit_epochs": 1},
+)
 SETTINGS: tuple[dict[str, dict[str, object]], ...] = (
     {},
     {"merge": {"mode": "average"}},
     {"merge": {"mode": "average"}, "learner": {"loss": "logistic"}},
     {"merge": {"mode": "average"}, "learner": {"loss": "softmax", "classes": 3}},
     {"merge": {"mode": "average"}, "learner": {"combine": "off"}},
-    {"learner": {"drift": "ignore"}},
-    {"learner": {"early_growth": 0, "loss": "logistic"}},
-    {"learner": {"ngrams": {"*": 2}}},
-    {"learner": {"discretise": "mdl"}},
-    {"learner": {"refit_epochs": 1}},
-    {"learner": {"method": "cubic", "loss": "logistic"}},
+    *({"learner": learner} for learner in LEARNERS),
 )
 _WARM_UP = """
 import json, sys
@@ -35,11 +53,12 @@ from stream_apple.stream.model.warmup import warm_up
 for sections in json.load(sys.stdin):
     settings = settings_of(config_of(sections, "here"))
     warm_up(settings, settings.decoder())
+assert 'numba.np.linalg' not in sys.modules, 'what only compiling needs'
 """
 
 
 def test_a_worker_finds_its_kernels(compiled: Compiled) -> None:
-    """Where models are merged, too: an image can't keep what is compiled in it."""
+    """Whatever its learner, and where models are merged, too: an image can't keep what is compiled in it."""
     done = subprocess.run(
         [sys.executable, "-c", _WARM_UP],
         env={**os.environ, "NUMBA_CACHE_DIR": str(compiled.cache), "NUMBA_DEBUG_CACHE": "1"},

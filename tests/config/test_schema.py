@@ -306,7 +306,7 @@ class TestViews:
     def test_two_models_have_two_names(self) -> None:
         """Whatever is combined: settings that make other models, or other answers, name them differently."""
         draw, named, taken = random.Random(1), dict[str, tuple[object, ...]](), 0
-        for _ in range(4_000):
+        for _ in range(1_600):
             sections = {
                 section: {key: draw.choice(values[key]) for key in draw.sample(sorted(values), draw.randint(0, 2))}
                 for section, values in VALUES.items()
@@ -320,8 +320,8 @@ class TestViews:
             name = json.dumps(config.model_settings(), sort_keys=True)
             assert named.setdefault(name, made) == made, sections
             taken += 1
-        assert taken > 1_000
-        assert len(named) > 500
+        assert taken > 400
+        assert len(named) > 200
 
     def test_what_contradicts_itself_is_refused(self) -> None:
         """Only apple has what can be mixed."""

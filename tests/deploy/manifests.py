@@ -1,8 +1,10 @@
 """Rendering of kustomizations, and what Kubernetes and the operators would refuse of the result."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import kubernetes_validate
@@ -32,7 +34,7 @@ def render(kubectl: str, directory: Path) -> list[Manifest]:
     assert done.returncode == 0, done.stderr
     # kustomize warns of what will not work one day, and goes on.
     assert not done.stderr, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
+    return list(yaml.load_all(done.stdout, yaml.CSafeLoader))
 
 
 def copy(directory: Path) -> Path:
@@ -59,18 +61,23 @@ def of_operators(manifests: Sequence[Manifest]) -> list[Manifest]:
     return [one for one in manifests if one["apiVersion"].partition("/")[0] in PACKAGES]
 
 
+@cache
+def _kubernetes_faults(text: str) -> list[str]:
+    """What Kubernetes' schemas have against a manifest, given as JSON: renderings have most of them in common."""
+    manifest, found = json.loads(text), []
+    for version in KUBERNETES:
+        try:
+            kubernetes_validate.validate(manifest, version, strict=True)
+        except kubernetes_validate.ValidationError as error:
+            where = ".".join(map(str, error.absolute_path))
+            found.append(f"{manifest['kind']} {manifest['metadata']['name']} {where}: {error.message}")
+        except kubernetes_validate.SchemaNotFoundError as error:
+            found.append(error.message)
+    return found
+
+
 def faults(operators: Path, manifests: Sequence[Manifest]) -> list[str]:
     """Everything that Kubernetes' and the operators' schemas, taken strictly, have against these manifests."""
-    found, theirs = [], of_operators(manifests)
-    for manifest in manifests:
-        if manifest in theirs:
-            continue
-        for version in KUBERNETES:
-            try:
-                kubernetes_validate.validate(manifest, version, strict=True)
-            except kubernetes_validate.ValidationError as error:
-                where = ".".join(map(str, error.absolute_path))
-                found.append(f"{manifest['kind']} {manifest['metadata']['name']} {where}: {error.message}")
-            except kubernetes_validate.SchemaNotFoundError as error:
-                found.append(error.message)
-    return found + operator_faults(operators, theirs)
+    theirs = of_operators(manifests)
+    plain = [json.dumps(manifest) for manifest in manifests if manifest not in theirs]
+    return [fault for text in plain for fault in _kubernetes_faults(text)] + operator_faults(operators, theirs)

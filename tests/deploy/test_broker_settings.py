@@ -56,6 +56,7 @@ def test_kafka_accepts_the_settings(jars: Path, tmp_path: Path, settings: dict[s
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize("settings", ["dev"], indirect=True)
 def test_kafka_refuses_a_mistake(jars: Path, tmp_path: Path, settings: dict[str, str]) -> None:
     """A listener that nobody has, as the name between brokers, is refused: the test above can fail."""
     done = format_storage(jars, tmp_path, settings | {"KAFKA_INTER_BROKER_LISTENER_NAME": "NOBODY"})

@@ -10,38 +10,17 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import pytest
-from core.machine_code import COMPILE_S, LEAST, Compiled, kernels_in, this_processor
+from core.machine_code import COMPILE_S, LEAST, Compiled, this_processor
 from deploy.manifests import REPOSITORY
 from packaging.requirements import Requirement
-
-from stream_apple.core.learner.options import Loss, Method
 
 DOCKER = REPOSITORY / "docker"
 ENTRY_POINT = DOCKER / "entrypoint.sh"
 _V2 = "ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"  # as Linux spells what the psABI's levels have more than the one before
 _V3 = "fma movbe xsave avx f16c abm bmi1 avx2 bmi2"
-
-
-COVERED: list[dict[str, str]] = [
-    *(
-        {"METHOD": method, "LOSS": loss} | ({"CLASSES": "5"} if loss == "softmax" else {})
-        for method in get_args(Method)
-        for loss in get_args(Loss)
-        if (method, loss) != ("tuples", "softmax")
-    ),
-    {"LOSS": "logistic", "DISCRETISE": "auto"},
-    {"LOSS": "logistic", "PERSONALISE": "key"},
-    {"LOSS": "logistic", "WARM_START": "naive_bayes"},
-    {"LOSS": "logistic", "SELECTION": "mi"},
-    {"LOSS": "logistic", "L1": "0.00001", "L2": "0.001"},
-    {"METHOD": "quadratic", "L2": "0.001"},
-    {"METHOD": "quadratic", "COLLISIONS": "share"},
-    {"METHOD": "tuples", "SELECTION_SHARE": "0.5", "DISCRETISE": "quantile"},
-]
-"""Learners of workers."""
 
 
 class Step(NamedTuple):
@@ -288,38 +267,6 @@ class TestKernels:
         assert done.returncode == 0, done.stderr
         assert "data loaded" in done.stdout
         assert "saved" not in done.stdout
-
-    def test_every_configuration_is_covered(self, compiled: Compiled) -> None:
-        """Whatever method and loss a worker has, its warm-up finds all its kernels compiled."""
-        script = (
-            "import json, sys\n"
-            "from stream_apple.app.model_factories import settings_of\n"
-            "from stream_apple.config import load\n"
-            "from stream_apple.stream.model.warmup import warm_up\n"
-            "for learner in json.loads(sys.argv[1]):\n"
-            "    print('learner', learner)\n"
-            "    settings = settings_of(load(None, learner))\n"
-            "    warm_up(settings, settings.decoder())\n"
-            "assert 'numba.np.linalg' not in sys.modules, 'what only compiling needs'\n"
-        )
-        learners = [{f"STREAM_APPLE_LEARNER__{name}": value for name, value in each.items()} for each in COVERED]
-        done = subprocess.run(
-            [sys.executable, "-c", script, json.dumps(learners)],
-            env={
-                **os.environ,
-                "NUMBA_CACHE_DIR": str(compiled.cache),
-                "NUMBA_DEBUG_CACHE": "1",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=COMPILE_S,
-        )
-        assert done.returncode == 0, done.stderr
-        needed = [kernels_in(part) for part in done.stdout.split("learner ")[1:]]
-        assert len(needed) == len(COVERED)
-        assert needed[0]
-        assert [each - compiled.kernels for each in needed] == [set()] * len(COVERED)
 
     def test_another_processor_is_told_apart(self, image_kernels: Path) -> None:
         """Code for one type of processor is not taken for another's: the index has no entry for it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_apple.core.batch import Limits
@@ -111,6 +111,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=40)
 @given(data=st.data(), packed=st.booleans())
 def test_what_is_written_is_read(name: str, data: st.DataObject, packed: bool) -> None:  # noqa: FBT001  drawn
     """Label, weight, id and every feature come back equal to the last bit, in order."""

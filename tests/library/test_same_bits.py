@@ -164,7 +164,7 @@ def test_all_ways_agree(tmp_path: Path, loss: str, chosen: dict[str, Any]) -> No
     assert by_evaluate(tmp_path, rows, labels, first._online.options) == expected
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     case=st.sampled_from(CASES),
     cuts=st.lists(st.integers(0, ROWS), max_size=6).map(sorted),

@@ -11,7 +11,14 @@ from stream_apple import AppleClassifier, AppleRegressor
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-@parametrize_with_checks([AppleClassifier(), AppleRegressor(), AppleRegressor(method="linear")])  # type: ignore[untyped-decorator]
+@parametrize_with_checks([AppleClassifier(), AppleRegressor()])  # type: ignore[untyped-decorator]
 def test_the_estimator_is_one_of_scikit_learn(estimator: Any, check: Any) -> None:
     """Each check of the suite, by its name."""
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks([AppleRegressor(method="linear")])  # type: ignore[untyped-decorator]
+def test_the_linear_estimator_is_one_too(estimator: Any, check: Any) -> None:
+    """By the same checks."""
     check(estimator)

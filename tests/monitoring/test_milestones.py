@@ -181,9 +181,9 @@ def test_a_worker_under_load_has_caught_up(log_events: list[EventDict]) -> None:
 
 
 def test_gusts_make_few_lines(log_events: list[EventDict]) -> None:
-    """A hundred times behind for a second, and level again, are told as often as what is learned doubles."""
+    """Forty times behind for a second, and level again, are told as often as what is learned doubles."""
     watched = Watched()
-    for _ in range(100):
+    for _ in range(40):
         watched.lag = 1000.0
         watched.look()
         watched.learn(10)

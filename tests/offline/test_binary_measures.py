@@ -52,8 +52,17 @@ def test_places_are_probabilities() -> None:
     assert between.tolist() == [0.0, 0.0, 0.25, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("name", ["a9a", "shuttle", "letter", "magic04"])
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("letter", "squared"),
+        ("magic04", "logistic"),
+        *(pytest.param("a9a", loss, marks=pytest.mark.long) for loss in ("squared", "logistic")),
+        *(pytest.param("shuttle", loss, marks=pytest.mark.long) for loss in ("squared", "logistic")),
+        pytest.param("letter", "logistic", marks=pytest.mark.long),
+        pytest.param("magic04", "squared", marks=pytest.mark.long),
+    ],
+)
 def test_a_workers_histograms_say_the_same_of_real_sets(name: str, loss: Loss, shared: SharedFile) -> None:
     """To a thousandth: that many bins there are for."""
     limits = load(None, {}).limits

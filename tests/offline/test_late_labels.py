@@ -19,6 +19,7 @@ from stream_apple.offline.schedule import Schedule
 
 COUNT = 300
 LINEAR = Options(method="linear", bits=10, loss="logistic")
+LOGISTIC, SQUARED = Options(loss="logistic", bits=12, early_growth=0), Options(bits=12)
 IN_ORDER = Schedule(epochs=1, test_fraction=0.0, keep_order=True)
 
 
@@ -133,8 +134,17 @@ def learned_one_by_one(batch: Batch, options: Options, known: list[int], ends: s
     return scores
 
 
-@pytest.mark.parametrize("delay", [2, 40, 1000])
-@pytest.mark.parametrize("options", [Options(loss="logistic", bits=12, early_growth=0), Options(bits=12)])
+@pytest.mark.parametrize(
+    ("delay", "options"),
+    [
+        (2, SQUARED),
+        (40, LOGISTIC),
+        (1000, SQUARED),
+        pytest.param(2, LOGISTIC, marks=pytest.mark.long),
+        pytest.param(40, SQUARED, marks=pytest.mark.long),
+        pytest.param(1000, LOGISTIC, marks=pytest.mark.long),
+    ],
+)
 def test_portions_change_no_bit(delay: int, options: Options) -> None:
     """A mixture that finds the unit of labels, makes splines and grows; a row without label, one of weight 0."""
     batch = stream(3_000)

@@ -72,7 +72,7 @@ def _packable(item: Any) -> Any:
     return item
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.lists(_examples, min_size=1, max_size=4), st.booleans(), st.sampled_from([None, 1]))
 def test_json_and_its_msgpack_give_the_same_bits(examples: list[Any], ascii_only: bool, indent: int | None) -> None:  # noqa: FBT001  drawn
     """Rows, reasons, and the bytes of predictions, in whichever order both kinds stand in a batch."""
@@ -241,7 +241,7 @@ def test_what_is_no_example_is_refused_with_reason_and_place(value: bytes, reaso
     assert explain(reason, int(decoded.places[2]), value, LIMITS) == explanation
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(_anything, st.data())
 def test_what_is_skipped_is_checked_as_what_is_not(anything: Any, data: st.DataObject) -> None:
     """A cut, or another byte, gives the same reason and place under an unknown key as among the features."""

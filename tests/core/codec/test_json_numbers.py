@@ -64,7 +64,7 @@ def _near_a_middle(number: float, following: str, shift: int, cut: int) -> str:
     return f"{text[:-place] or 0}.{text[-place:]}{following}e{exponent + place}" if place else f"{text}e{exponent}"
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.builds(
@@ -93,7 +93,7 @@ def test_the_largest_number_and_the_next() -> None:
         assert WIDE_DECODER.decode([b'{"label": %s, %s}' % (text.encode(), A_FEATURE)]).reasons[0] == Reason.BAD_LABEL
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(
     st.lists(
         st.floats(allow_nan=False, allow_infinity=False).map(repr)

@@ -11,7 +11,7 @@ import fastavro
 import msgpack
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.json_schemas import as_json, validator
 
@@ -48,6 +48,7 @@ def encoded(examples: list[Example], numbers: list[float], classes: int) -> list
     return encoder.encode(decoded, 0, m, predictions, losses, np.arange(m), 7, np.full(m, 0.1), every)
 
 
+@settings(max_examples=50)
 @given(
     rows=st.lists(st.tuples(_ids, st.sampled_from([None, 1.0]), _numbers), min_size=1, max_size=4),
     classes=st.sampled_from([0, 2, 15, 16, 300]),

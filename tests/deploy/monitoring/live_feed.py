@@ -15,8 +15,8 @@ BACKLOG_S = 60.0
 """The event time that they cover."""
 LATE_S = 12.0
 """How much too late a late one is."""
-_PAUSE_S = 0.05
-_PER_PAUSE = 10
+_PAUSE_S = 0.2
+_PER_PAUSE = 40
 _NOISE = 0.3
 
 

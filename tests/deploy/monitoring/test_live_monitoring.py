@@ -68,7 +68,7 @@ def watched(jars: Path, binaries: Binaries, tmp_path_factory: pytest.TempPathFac
         config = write_config(
             directory / "worker.toml",
             broker.bootstrap,
-            worker={"commit_interval": "100ms", "snapshot_interval": "5s"},
+            worker={"commit_interval": "500ms", "snapshot_interval": "5s"},
             learner={"bits": 16},
             epochs={"length": "5s"},
             merge={"mode": "average", "patience": "1s", "max_hold": "10s"},

@@ -1,5 +1,6 @@
 """The rules are valid, do what their unit tests say, and name only what workers export."""
 
+import os
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,9 @@ SEVERITIES = {"critical", "warning", "info"}
 def promtool(binaries: Binaries, *arguments: object) -> subprocess.CompletedProcess[str]:
     """How it ended, and what it said."""
     command = [str(binaries.promtool), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    # Its garbage is not worth a quarter of its time.
+    environment = {**os.environ, "GOGC": "1000"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 @cache

@@ -65,8 +65,9 @@ def test_hashing(words: Path, tmp_path: Path) -> None:
     assert all(error < 0.35 for row in errors.values() for error in row)
 
 
-def test_personal(words: Path, tmp_path: Path) -> None:
+def test_personal(words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row for each planting; the classes of histories have all the spam among them."""
+    monkeypatch.setattr(personal, "BITS", 16)  # as many slots as three hundred words need
     found = findings(personal.EXPERIMENT, words, tmp_path)
     assert list(found) == ["uncaught-a-few-words", "by-history-a-few-words"]
     rows = found["uncaught-a-few-words"].rows

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.experiments import parallel
@@ -10,8 +11,11 @@ from stream_apple.study.experiments.experiment import Inquiry
 from stream_apple.study.experiments.planted_pairs import FEATURES, plant_pairs
 
 
-def test_tables_of_a_product_that_is_found(tmp_path: Path) -> None:
+def test_tables_of_a_product_that_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Apple ranks an exclusive or, linear does not; its examples are longer, and a bigram is a feature more."""
+    # Tables are as large, and merges as many, as the few examples need.
+    monkeypatch.setattr(parallel, "BITS", 12)
+    monkeypatch.setattr(parallel, "PLANTED_EPOCHS", 3)
     rng = np.random.default_rng(3)
     first, second, other = rng.integers(0, 2, (3, 1200))
     lines = (f"{int(a != b)} {a + 1}:1 {b + 3}:1 {c + 5}:1" for a, b, c in zip(first, second, other, strict=True))

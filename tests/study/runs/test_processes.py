@@ -44,7 +44,9 @@ def test_nothing_goes_on_after_the_caller(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("after_s", [0.05, 0.11, 0.17])
+@pytest.mark.parametrize(
+    "after_s", [0.11, *(pytest.param(after_s, marks=pytest.mark.long) for after_s in (0.05, 0.17))]
+)
 def test_a_signal_ends_it_whenever_it_comes(after_s: float) -> None:
     """It may come in any instruction of the pool's own: no lock of the many tasks that wait stays taken."""
     with Signals() as signals:

@@ -150,6 +150,7 @@ class _Locator:
         inside = source.is_relative_to(_SOURCES)
         folder = ".".join(source.parent.relative_to(_SOURCES).parts) if inside else source.parent.name
         self._path = CACHE / (folder or "core")
+        self._py_file = str(source)  # Numba warns by this name of code that can't be kept, as with NUMBA_OPT=0
         self._line = code.co_firstlineno
         # That of the package is in the name of CACHE; tests have kernels elsewhere.
         self._stamp = b"" if inside else hashlib.sha256(source.read_bytes()).digest()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from core.learner.test_learner import batch_of, planted_rows, run
 from core.machine_code import counts_references, machine_code
-from numba.core.errors import TypingError
+from numba.core.errors import NumbaWarning, TypingError
 from numpy.typing import NDArray
 
 from stream_apple.core import jit
@@ -202,6 +202,22 @@ def test_a_cache_that_can_not_be_there_is_named(tmp_path: Path) -> None:
     expected = "stream_apple.errors.ConfigurationError: expected a directory where this user may keep compiled kernels"
     assert last.startswith(f"{expected}, found {tmp_path / 'file' / 'kernels-'}")
     assert last.endswith("; let NUMBA_CACHE_DIR name one")
+
+
+LARGE = np.full(1 << 20, 7.0)  # by its address, which is another in the next process
+
+
+@kernel
+def _last_of_large() -> float:
+    """What no cache can keep."""
+    return float(LARGE[-1])
+
+
+def test_numba_says_what_can_not_be_cached() -> None:
+    """It is used, too; with NUMBA_OPT=0 no code is kept that other code is linked into."""
+    with pytest.warns(NumbaWarning, match='Cannot cache compiled function "_last_of_large"') as found:
+        assert _last_of_large() == 7.0
+    assert [each.filename for each in found] == [__file__]
 
 
 def test_what_can_not_be_kept_is_used_all_the_same(tmp_path: Path) -> None:

@@ -92,7 +92,15 @@ class Registry:
             "QUARKUS_HTTP_PORT": str(self._port),
         }
         jar = next(self._jars.glob("*-runner.jar"))
-        command = ["java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", option, "-jar", jar]
+        command: list[str | Path] = [
+            "java",
+            "-Xmx400m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            option,
+            "-jar",
+            jar,
+        ]
         self._process = start_child(command, log, environment)
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self.running:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from confluent_kafka import Message
-from support.command import call_command, run_command
+from support.command import call_command
 from support.local_http import metric
 from support.required import SharedFile
 from support.topics import TopicFactory, create_worker_topics, read_to_end
@@ -31,7 +31,7 @@ START_MS = 1_700_000_000 // EPOCH * EPOCH * 1000  # an epoch's boundary
 
 def stream_apple(*arguments: str | Path) -> str:
     """Run a command to its end; what it printed."""
-    done = run_command(*arguments)
+    done = call_command(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -127,9 +127,9 @@ def test_one_partition_equals_evaluate_to_the_last_bit(
     assert result["parents"] > 0
 
     by_time = ("--epoch-length", f"{EPOCH}s", "--interval", "1s", "--start-time", str(START_MS))
-    again = call_command("evaluate", data, *by_time, "--test-fraction", "0", "--predictions", listing, "--json")
-    assert again.returncode == 0, again.stderr
-    result = json.loads(again.stdout)
+    result = json.loads(
+        stream_apple("evaluate", data, *by_time, "--test-fraction", "0", "--predictions", listing, "--json")
+    )
     assert [p["prediction"] for p in predictions] == [float(line) for line in listing.read_text().splitlines()]
     assert (result["epochs"], result["far_ahead"]) == (EPOCHS, 0)
 

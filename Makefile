@@ -70,7 +70,7 @@ bench: $(VENV)/ready
 
 # Runs them with a real broker, and keeps what they show.
 notebooks: $(VENV)/ready
-	KEEP_NOTEBOOKS=true $(BIN)/pytest tests/test_notebooks.py
+	KEEP_NOTEBOOKS=true $(BIN)/pytest -m long tests/test_notebooks.py
 
 # The documentation as a site, in build/site.
 site: export NO_MKDOCS_2_WARNING = 1

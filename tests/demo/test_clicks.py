@@ -1,12 +1,13 @@
 """The made-up clicks: the same for a seed, with the planted structure, which each method finds as far as it can."""
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from stream_apple.config.duration import DAY
-from stream_apple.core.batch import Limits
+from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
 from stream_apple.core.learner.learner import Learner, Scores
@@ -19,17 +20,25 @@ DAYS = 8
 SIZE = 40_000
 
 
-def progressive_losses(method: Method, rehearsal: OnOff | None = None) -> tuple[float, float]:
-    """Mean loss of the method and of the linear predictor alongside, over one pass with an epoch a day."""
+@cache
+def decoded_clicks() -> tuple[Batch, list[int]]:
+    """Eight days of clicks, and where each of them begins."""
     examples = list(clicks(SIZE, 3, START_MS, DAYS * DAY))
     decoded = Decoder(Limits(100, 10_000, 1e6, -1e9, 1e9, binary=True)).decode([encode_example(e) for e in examples])
     assert not decoded.reasons.any()
-    learner, scores = Learner(Options(method=method, loss="logistic", rehearsal=rehearsal)), Scores.empty(SIZE)
     days = np.array([example.timestamp_ms for example in examples]) // DAY
-    for start, stop in pairwise([0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), SIZE]):
+    return decoded.batch, [0, *(np.flatnonzero(np.diff(days)) + 1).tolist()]
+
+
+@cache
+def progressive_losses(method: Method, rehearsal: OnOff | None = None) -> tuple[float, float]:
+    """Mean loss of the method and of the linear predictor alongside, over one pass with an epoch a day."""
+    batch, days = decoded_clicks()
+    learner, scores = Learner(Options(method=method, loss="logistic", rehearsal=rehearsal)), Scores.empty(SIZE)
+    for start, stop in pairwise([*days, SIZE]):
         if start:
             learner.end_epoch()
-        learner.learn(decoded.batch, start, stop, scores)
+        learner.learn(batch, start, stop, scores)
     return learner.progress.report("whole").loss, learner.progress.report("whole").linear_loss
 
 

@@ -7,7 +7,7 @@ from support.kafka.background_producer import BackgroundProducer, Message
 from support.records import streaming
 
 _MOST_RECORDS = 100_000  # of each partition; so many come only on a very slow machine
-_PER_PAUSE = 10
+_PER_PAUSE = 4
 _PAUSE_S = 0.01
 
 

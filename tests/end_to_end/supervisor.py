@@ -46,11 +46,20 @@ class Moment(StrEnum):
 _OTHERS = [Fate.STOPPED, Fate.FROZEN, Fate.REPLACED]
 _MOST_KILLS = 15  # of one identity, for each of the others
 _AT_WORK = {"restoring", "replaying", "live"}
+_STATES = {"restoring", "replaying", "live", "revoked", "lost"}
 _MOMENTS = {Moment.STARTING: 1, Moment.RESTORING: 2, Moment.REPLAYING: 2, Moment.LIVE: 5}
+
+
+def live(worker: WorkerProcess) -> list[int]:
+    """The partitions whose models a worker has, and whose records it answers."""
+    states = {event["partition"]: event["event"] for event in worker.history() if event.get("event") in _STATES}
+    return [partition for partition, state in states.items() if state == "live"]
 
 
 class Supervisor:
     """Runs `names` until `kills` of them have been killed, each other fate has come, and `run`'s `covered` says so.
+
+    The broker dies `deaths` times meanwhile: now it is killed, now it is stopped in order.
 
     What is done comes from the seed, what comes of it (who takes over from whom, and when) from the machine: so the
     chaos goes on until what it is for has happened, instead of hoping that a number of kills brings it about.
@@ -60,7 +69,7 @@ class Supervisor:
     """
 
     def __init__(
-        self, broker: Broker, config_file: Path, directory: Path, names: list[str], kills: int, seed: int
+        self, broker: Broker, config_file: Path, directory: Path, names: list[str], kills: int, deaths: int, seed: int
     ) -> None:
         self.workers: list[WorkerProcess] = []
         self.done: Counter[str] = Counter()
@@ -71,7 +80,7 @@ class Supervisor:
         self._seed = seed
         self._deck = [Fate.KILLED] * min(kills // len(names), _MOST_KILLS) + _OTHERS
         self._careers = [self._career(name) for name in names]
-        self._deaths = iter([kills // 5, kills // 2, kills * 4 // 5])
+        self._deaths = iter([kills * number // (deaths + 1) for number in range(1, deaths + 1)])
         self._next_death = next(self._deaths)
         self._covered = False
 
@@ -181,7 +190,16 @@ class Supervisor:
     def _freeze(self, worker: WorkerProcess, draw: random.Random) -> Iterator[None]:
         """Its session ends while it sleeps: others have its partitions when it wakes."""
         worker.sleep()
+        held = set(live(worker))
         yield from _pause(SESSION_S + draw.uniform(1.5, 3))
+        deadline = time.monotonic() + _LONGEST_WAIT_S
+
+        def taken_over() -> bool:
+            others = [other for other in self.workers if other.running and not other.asleep]
+            return held <= {partition for other in others for partition in live(other)}
+
+        while not taken_over() and time.monotonic() < deadline:
+            yield
         worker.wake()
         self.done[Fate.FROZEN] += 1
 

@@ -16,7 +16,7 @@ from support.worker_process import DEADLINE_S, WorkerProcess
 from stream_apple.config import load
 
 PARTITIONS = 2
-REQUESTS = 3000
+REQUESTS, RATE = 1500, 75
 COMMANDS = ("run", "join", "serve")
 
 
@@ -60,7 +60,7 @@ def test_each_impression_is_learned_once_whoever_is_killed(kafka: str, tmp_path:
             subprocess.Popen(
                 [
                     *(sys.executable, "-m", "stream_apple", "generate", "--config", path, "--day", "10s"),
-                    *("--limit", str(REQUESTS), "--rate", "150", "--ask", f"http://127.0.0.1:{port}"),
+                    *("--limit", str(REQUESTS), "--rate", str(RATE), "--ask", f"http://127.0.0.1:{port}"),
                 ],
                 stderr=subprocess.PIPE,
                 text=True,
@@ -72,7 +72,7 @@ def test_each_impression_is_learned_once_whoever_is_killed(kafka: str, tmp_path:
             return sum(map(len, read_to_end(kafka, topic, PARTITIONS).values()))
 
         for command in COMMANDS:
-            goal = seen(config.topics.predictions) + 200
+            goal = seen(config.topics.predictions) + 100
             running["run"].wait_until(lambda: seen(config.topics.predictions) >= goal, "it had learned on", 0.3)  # noqa: B023
             running[command].kill()
             running[command] = start(command, port)

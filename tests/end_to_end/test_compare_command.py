@@ -5,11 +5,13 @@ import os
 import random
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 from support.command import call_command, run_command
 from support.local_http import fetch, metric
@@ -25,6 +27,8 @@ from stream_apple.config.sources import variable
 from stream_apple.errors import ConfigurationError
 
 COUNT, LATER, PARTITIONS = 6_000, 1_000, 2
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def _feed(kafka: str, topic: str, start: int, stop: int) -> None:
@@ -86,10 +90,18 @@ def _promote(paths: dict[str, Path], directory: Path) -> None:
     assert f"expected the models of group {group} to be of this configuration" in refused.stderr
 
 
-def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
+@pytest.fixture
+def processes() -> Iterator[ExitStack]:
+    """None of them outlives the test."""
+    with ExitStack() as started:
+        yield started
+
+
+def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Path, processes: ExitStack) -> None:
     """At rest, with weights, and while both learn on; with metrics, and a table. Then it is promoted."""
     shared = create_worker_topics(topic, PARTITIONS)
     paths: dict[str, Path] = {}
+    workers: list[WorkerProcess] = []
     for name, method in (("champion", "linear"), ("challenger", "apple")):
         own = create_worker_topics(topic, PARTITIONS) | {"examples": shared["examples"]}
         paths[name] = write_config(
@@ -106,29 +118,29 @@ def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Pa
         if name == "champion":
             _feed(kafka, shared["examples"], 0, COUNT)
         bad = sum(1 for at in range(COUNT) if at % 500 == 7)
-        with WorkerProcess(paths[name], tmp_path / f"{name}.log") as worker:
-            worker.wait_for_event("live")
-            worker.wait_until(
-                lambda: len(read_all(kafka, topic_of_predictions, PARTITIONS)) >= COUNT - bad,  # noqa: B023
-                "all was answered",
-            )
-            assert worker.terminate() == 0
+        workers.append(processes.enter_context(WorkerProcess(paths[name], tmp_path / f"{name}.log")))
+        workers[-1].wait_for_event("live")
+        workers[-1].wait_until(
+            lambda: len(read_all(kafka, topic_of_predictions, PARTITIONS)) >= COUNT - bad,  # noqa: B023
+            "all was answered",
+            pause_s=0.3,
+        )
     sides = ("--champion", str(paths["champion"]), "--challenger", str(paths["challenger"]))
 
-    def compared(*options: str) -> dict[str, Any]:
-        found = run_command("compare", *sides, "--json", *options)
+    def compared(command: Command, *options: str) -> dict[str, Any]:
+        found = command("compare", *sides, "--json", *options)
         assert found.returncode == 0, found.stderr
         facts: dict[str, Any] = json.loads(found.stdout)
         return facts
 
-    facts = compared()
+    facts = compared(run_command)
     assert facts["complete"]
     assert facts["whole"]["pairs"] == COUNT - bad
     assert facts["whole"]["better"] == "challenger"
     assert facts["whole"]["difference"] > facts["whole"]["radius"] > 0.0
     assert facts["whole"]["since_ms"] >= START
     assert len(facts["epochs"]) == 6
-    weighted = compared("--weights")
+    weighted = compared(call_command, "--weights")
     assert weighted["whole"]["pairs"] == COUNT - bad
     assert weighted["whole"]["champion_loss"] != facts["whole"]["champion_loss"]
     assert weighted["whole"]["better"] == "challenger"
@@ -142,14 +154,10 @@ def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Pa
             wait_until(lambda: _is_ready(port), "it was ready")
             assert metric(port, "stream_apple_comparison_least_gain_ratio")[0] > 0.0
             _feed(kafka, shared["examples"], COUNT, COUNT + LATER)
-            with (
-                WorkerProcess(paths["champion"], tmp_path / "champion.log"),
-                WorkerProcess(paths["challenger"], tmp_path / "challenger.log"),
-            ):
-                wait_until(
-                    lambda: metric(port, "stream_apple_comparison_pairs") == [COUNT - bad + LATER - 2],
-                    "what came later was compared",
-                )
+            wait_until(
+                lambda: metric(port, "stream_apple_comparison_pairs") == [COUNT - bad + LATER - 2],
+                "what came later was compared",
+            )
             assert json.loads(fetch(port, "/comparison").body)["whole"]["better"] == "challenger"
         finally:
             follower.terminate()
@@ -157,4 +165,6 @@ def test_the_better_group_is_found(kafka: str, topic: TopicFactory, tmp_path: Pa
     assert follower.returncode == 0
     assert output.startswith(f"stream-apple: http://localhost:{port}/\n")
     assert "challenger is better by" in output
+    for worker in workers:
+        assert worker.terminate() == 0
     _promote(paths, tmp_path)

@@ -60,19 +60,24 @@ message Flight {
 """
 
 
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[Registry]:
-    """A registry of this test alone, running."""
+@pytest.fixture(scope="module")
+def own_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A registry of these tests alone."""
     try:
         jars = resolve_registry()
     except UnavailableError as error:
         unavailable(str(error))
-    registry = Registry(tmp_path / "registry", jars)
-    registry.start()
-    try:
-        yield registry
-    finally:
-        registry.kill()
+    registry = Registry(tmp_path_factory.mktemp("registry"), jars)
+    yield registry
+    registry.kill()
+
+
+@pytest.fixture
+def registry(own_registry: Registry) -> Registry:
+    """The registry, running, though another test may have left it dead."""
+    if not own_registry.running:
+        own_registry.start()
+    return own_registry
 
 
 def flights(count: int) -> list[dict[str, Any]]:

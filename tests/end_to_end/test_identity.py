@@ -83,11 +83,10 @@ def site(kafka: str, topic: TopicFactory, tmp_path: Path) -> Iterator[Site]:
 def test_what_is_mistyped_ends_the_command_alone(site: Site, topic: TopicFactory) -> None:
     """A topic that is not there or does not fit, settings of another model: from another machine, with the same id."""
     worker = site.live()
-    narrow, wide = topic("predictions", 1), topic("examples", PARTITIONS + 1)
+    narrow = topic("predictions", 1)
     wrong = {
         "TOPICS__EXAMPLES": ("nope", "topic nope: expected an existing topic, found: "),
         "TOPICS__PREDICTIONS": (narrow, f"topic {narrow}: partitions: expected 2, found 1"),
-        "TOPICS__MODELS": (wide, f"topic {wide}: partitions: expected 2, found 3"),
         "LEARNER__LOSS": ("logistic", "expected model "),
         "MERGE__MODE": ("average", "topic merges"),
         "WORKER__SKIP": ("0@0", "worker.skip: expected a record of "),

@@ -101,8 +101,8 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
         worker.wait_until(lambda: is_named(url), "all was named again")
         assert worker.terminate() == 0
 
-    other = {**os.environ, "STREAM_APPLE_LEARNER__BITS": "13", "STREAM_APPLE_EPOCHS__LENGTH": "1d"}
-    told = run_command("inspect", "--config", str(config), environment=other)
+    other = {"STREAM_APPLE_LEARNER__BITS": "13", "STREAM_APPLE_EPOCHS__LENGTH": "1d"}
+    told = call_command("inspect", "--config", str(config), environment=other)
     assert told.returncode == 78
     assert "was made with other settings than these: learner.bits is 12 in the model and 13 here, " in told.stderr
     assert "epochs.length is 1h in the model and 1d here. Nothing is wrong with the model" in told.stderr
@@ -177,7 +177,7 @@ def test_before_the_first_snapshot_the_worker_is_asked(kafka: str, topic: TopicF
         "http": {"port": port},
     }
     config = write_config(tmp_path / "stream_apple.toml", kafka, **sections)
-    refused = run_command("inspect", "--config", str(config))
+    refused = call_command("inspect", "--config", str(config))
     assert refused.returncode == 78
     assert "expected a snapshot of group" in refused.stderr
     assert f"and no worker answers at http://127.0.0.1:{port}: " in refused.stderr
@@ -187,7 +187,7 @@ def test_before_the_first_snapshot_the_worker_is_asked(kafka: str, topic: TopicF
     assert producer.flush(DEADLINE_S) == 0
     with WorkerProcess(config, tmp_path / "worker.log") as worker:
         worker.wait_for_event("caught_up")
-        done = run_command("inspect", "--config", str(config), "--json")
+        done = call_command("inspect", "--config", str(config), "--json")
         assert done.returncode == 0, done.stderr
         assert "there is no snapshot yet" in done.stderr
         (model,) = json.loads(done.stdout)["models"]

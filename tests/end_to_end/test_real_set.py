@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from confluent_kafka import Message
-from support.command import run_command
+from support.command import call_command
 from support.local_http import metric
 from support.required import SharedFile
 from support.topics import TopicFactory, create_worker_topics, read_to_end
@@ -31,7 +31,7 @@ START_MS = 1_700_000_000 // EPOCH * EPOCH * 1000  # an epoch's boundary
 
 def stream_apple(*arguments: str | Path) -> str:
     """Run a command to its end; what it printed."""
-    done = run_command(*arguments)
+    done = call_command(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -50,11 +50,12 @@ class Deployment:
         )
         self._workers: list[WorkerProcess] = []
 
-    def produce(self, file: Path) -> None:
-        """Send the file, an epoch's boundary first, one second of event time an example."""
+    def produce(self, file: Path, limit: int = EXAMPLES) -> None:
+        """Send the file's first examples, an epoch's boundary first, one second of event time an example."""
         stream_apple(
             "produce", file, "--bootstrap-servers", self.kafka, "--topic", self.topics["examples"],
             "--start-time", str(START_MS), "--interval", "1s", "--quiet",
+            "--limit", str(limit),
         )  # fmt: skip
 
     def start(self, name: str) -> WorkerProcess:
@@ -138,10 +139,10 @@ def test_four_partitions_and_two_workers_equal_four_learners(
 ) -> None:
     """Each partition is its own stream: its predictions are those of a learner fed with its records alone."""
     deployment = deploy(4)
-    deployment.produce(shared("data/a9a.svm.gz"))
+    deployment.produce(shared("data/a9a.svm.gz"), 2 * EPOCH + 100)
     for name in ("worker-0", "worker-1"):
         deployment.start(name)
-    by_partition = deployment.wait_for_predictions(EXAMPLES)
+    by_partition = deployment.wait_for_predictions(2 * EPOCH + 100)
     deployment.stop()
 
     records = read_to_end(deployment.kafka, deployment.topics["examples"], 4)

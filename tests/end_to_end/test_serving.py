@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import pytest
 from end_to_end.broker_restart import restart_between_decisions
 from end_to_end.chaos_feed import Flood
-from support.command import run_command
+from support.command import call_command, run_command
 from support.kafka.broker import Broker
 from support.local_http import fetch, metric
 from support.topics import TopicFactory, create_worker_topics, unique_topics
@@ -71,7 +71,7 @@ class Client:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping.wait(0.002):
+        while not self._stopping.wait(0.01):
             if self.port:
                 self._ask()
 
@@ -275,7 +275,7 @@ def ask_through_kills(path: Path, config: Config, directory: Path, kafka: str, t
     """Go through the trial, while examples and requests come."""
     stage = Stage(path, config, directory, trial)
     try:
-        with Flood(kafka, config.topics.examples, PARTITIONS, 1_500, 9) as flood, stage.client:
+        with Flood(kafka, config.topics.examples, PARTITIONS, 600, 9) as flood, stage.client:
             stage.run()
             flood.finish(flood.sent)
             stage.finish()
@@ -302,7 +302,7 @@ def test_answers_are_made_again_after_kills(kafka: str, topic: TopicFactory, tmp
     elsewhere = json.loads(last.instance) | {"partition": last.moment.partition + 1}
     elsewhere.pop("key", None)
     (tmp_path / "asked.jsonl").write_text(json.dumps(elsewhere) + "\n")
-    done = run_command("score", "--config", path, "--as-of", str(last.moment), tmp_path / "asked.jsonl")
+    done = call_command("score", "--config", path, "--as-of", str(last.moment), tmp_path / "asked.jsonl")
     assert (done.returncode, "as --as-of has it, found partition" in done.stderr) == (InputFileError.exit_code, True)
 
     other = tmp_path / "other.toml"

@@ -79,7 +79,7 @@ class Deployment:
 
     def answered(self, worker: WorkerProcess, count: int = COUNT) -> None:
         """Wait until the worker has answered so many records of each partition."""
-        worker.wait_until(lambda: self.committed() == [count] * PARTITIONS, f"{count} answers", pause_s=0.05)
+        worker.wait_until(lambda: self.committed() == [count] * PARTITIONS, f"{count} answers", pause_s=0.2)
 
     def verify(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """What the command says."""

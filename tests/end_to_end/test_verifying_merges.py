@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from end_to_end.test_merging import configure
 from stream.merging.lockstep import hourly
-from support.command import call_command, run_command
+from support.command import call_command
 from support.null_watchers import NullObserver
 from support.topics import LogEnds, TopicFactory
 from support.worker_process import WorkerProcess
@@ -81,7 +81,7 @@ def test_stopped_at_a_boundary(kafka: str, topic: TopicFactory, tmp_path: Path) 
     assert noted.merge.boundary is not None
     assert noted.merge.boundary == BoundaryNote(noted.merge.boundary.round, FIRST, BoundaryState.ADOPTED)
     assert committed(config)[0].offset == FIRST
-    done = run_command("verify", "--config", path, "--json")
+    done = call_command("verify", "--config", path, "--json")
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert json.loads(done.stdout)["partitions"][0]["records"] == FIRST
 

@@ -12,11 +12,11 @@ from support.planted_pair import features
 from stream_apple.core.codec.example import Example, encode_example
 
 HOSTILE = '<img src=x onerror="window.hacked=1">'
-_PER_PAUSE = 40
+_PER_PAUSE = 20
 _PAUSE_S = 0.02
-_STEP_MS = 80  # of event time between two examples: an epoch of an hour in some 25 s
+_STEP_MS = 160  # of event time between two examples: an epoch of an hour in some 25 s
 _HOUR_MS = 3_600_000
-_FIRST_EPOCH_MS = 240_000  # of event time, before the first of them ends
+_FIRST_EPOCH_MS = 480_000  # of event time, before the first of them ends
 
 
 def click_feed(bootstrap: str, topic: str) -> BackgroundProducer:

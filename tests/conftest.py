@@ -98,10 +98,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"proved anew: {', '.join(sorted(anew))}: {told}")
 
 
-@pytest.fixture(autouse=True)
-def commands_end_by_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def commands_end_by_an_exception() -> Iterator[None]:
     """Let a command that fails in the test's process end by SystemExit: it would take the process with it."""
-    monkeypatch.setattr("stream_apple.cli.leave", sys.exit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stream_apple.cli.leave", sys.exit)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -79,14 +79,20 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test that uses the real broker, so that `-m "not broker"` leaves them out; put long ones first.
 
-    Of several processes that share the suite, file by file, none is then left alone with a long file in the end.
+    Of several processes that share the suite, file by file, none is then left alone with a long file in the end. The
+    other files come by their names: those that wait for a broker are then among those that compute.
     """
     for item in items:
         if {"kafka", "jars"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.broker)
-    items.sort(
-        key=lambda item: next((at for at, name in enumerate(_LONGEST) if name in item.path.parts), len(_LONGEST))
-    )
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> tuple[int, str]:
+    for at, name in enumerate(_LONGEST):
+        if name in item.path.parts:
+            return at, ""
+    return len(_LONGEST), item.path.name
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -17,7 +17,6 @@ VERSION = "3.0.9"
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "apicurio" / VERSION
 
 _ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
-_CLASSES = "classes.jsa"
 _RESOLVE_SECONDS, _START_SECONDS = 300, 120
 
 
@@ -71,19 +70,6 @@ class Registry:
 
     def start(self) -> None:
         """Start the process and wait until it answers; RuntimeError with the end of its log if it does not."""
-        # Java takes its classes as they were when a registry had loaded them, and does so in half of the time.
-        classes = fetch_once(self._jars.with_name(f"{self._jars.name}-classes"), self._keep_classes) / _CLASSES
-        self._launch(f"-XX:SharedArchiveFile={classes}")
-
-    def _keep_classes(self, directory: Path) -> Path:
-        """Let a registry write its classes when it ends."""
-        registry = Registry(directory / "registry", self._jars)
-        registry._launch(f"-XX:ArchiveClassesAtExit={directory / _CLASSES}")
-        registry.stop()
-        shutil.rmtree(directory / "registry")
-        return directory
-
-    def _launch(self, option: str) -> None:
         log = self._directory / "registry.log"
         environment = {
             "APICURIO_STORAGE_KIND": "sql",
@@ -92,16 +78,9 @@ class Registry:
             "QUARKUS_HTTP_PORT": str(self._port),
         }
         jar = next(self._jars.glob("*-runner.jar"))
-        command: list[str | Path] = [
-            "java",
-            "-Xmx400m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            option,
-            "-jar",
-            jar,
-        ]
-        self._process = start_child(command, log, environment)
+        self._process = start_child(
+            ["java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", jar], log, environment
+        )
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self.running:
             try:
@@ -116,13 +95,6 @@ class Registry:
 
     def kill(self) -> None:
         """Send SIGKILL, if it runs."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """Let it end in order."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, how: signal.Signals) -> None:
         if self._process is not None and self.running:
-            os.killpg(self._process.pid, how)
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

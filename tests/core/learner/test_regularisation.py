@@ -37,11 +37,11 @@ def weights_of(learner: Learner, field: str = "weight") -> dict[int, float]:
 @pytest.mark.parametrize("method", ["apple", "linear", "quadratic", "cubic"])
 def test_every_method_is_the_dense_loop(method: Method, loss: Loss, l2: float, l1: float) -> None:
     """Scores, all weights whether present or not, and parents: as if each step changed each weight."""
-    rows = planted_rows(600, seed=3)
+    rows = planted_rows(300, seed=3)
     learner = Learner(bare(method=method, loss=loss, bits=14, combine="off", l2=l2, l1=l1))
     oracle, scores, batch = Oracle(method, loss, l2=l2, l1=l1), Scores.empty(len(rows)), batch_of(rows)
     zeros = 0
-    for start in range(0, 600, 100):
+    for start in range(0, 300, 100):
         part = slice(start, start + 100)
         learner.learn(batch, start, start + 100, scores)
         expected = [oracle.learn(*row) for row in rows[part]]

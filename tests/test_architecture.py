@@ -16,7 +16,6 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support.source_files import FILES, PACKAGE, ROOT, dotted_name, part_of, tree_of
@@ -385,12 +384,6 @@ def _outside(part: str, tree: ast.AST) -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module")
-def trees() -> dict[Path, ast.Module]:
-    """Every file, parsed."""
-    return {path: tree_of(path) for path in FILES}
-
-
 def test_every_room_has_its_place() -> None:
     """A new folder or part of the package must be given its place in the direction of imports."""
     packages = {".".join(path.parent.relative_to(PACKAGE).parts) for path in FILES} - {""}
@@ -421,14 +414,14 @@ def _upward(folder: str, tree: ast.AST) -> list[str]:
     return found
 
 
-def test_no_arrow_points_upward_inside_the_stream(trees: dict[Path, ast.Module]) -> None:
+def test_no_arrow_points_upward_inside_the_stream() -> None:
     """Each file of `stream` is in a folder, each folder in a layer, and no import leads to the same layer or above."""
     found = {}
     for path in FILES:
         parts = path.relative_to(PACKAGE).parts
         if parts[0] == "stream" and parts != ("stream", "__init__.py"):
             assert len(parts) > 2, f"{path}: a module beside the folders has no layer"
-            found[path] = _upward(parts[1], trees[path])
+            found[path] = _upward(parts[1], tree_of(path))
     assert len(found) > 80
     assert not any(found.values()), {path: arrows for path, arrows in found.items() if arrows}
 
@@ -439,26 +432,26 @@ def test_each_folder_of_the_stream_has_one_layer() -> None:
     assert sorted(layered) == sorted({path.parent.name for path in FILES if path.parent.parent == PACKAGE / "stream"})
 
 
-def test_imports_follow_the_direction(trees: dict[Path, ast.Module]) -> None:
+def test_imports_follow_the_direction() -> None:
     """No file imports a package, or a technology, that is not for it."""
-    found = {path: _forbidden(_package_of(dotted_name(path)), tree) for path, tree in trees.items()}
+    found = {path: _forbidden(_package_of(dotted_name(path)), tree_of(path)) for path in FILES}
     assert {path: imports for path, imports in found.items() if imports} == {}
 
 
-def test_the_outside_is_touched_at_the_edge(trees: dict[Path, ast.Module]) -> None:
+def test_the_outside_is_touched_at_the_edge() -> None:
     """Only commands print, and only the configuration reads the environment."""
-    found = {path: _outside(part_of(path), tree) for path, tree in trees.items()}
+    found = {path: _outside(part_of(path), tree_of(path)) for path in FILES}
     assert {path: touched for path, touched in found.items() if touched} == {}
 
 
 @pytest.mark.parametrize("name", BEFORE_THE_FENCE)
-def test_start_up_loads_nothing_slow(trees: dict[Path, ast.Module], name: str) -> None:
+def test_start_up_loads_nothing_slow(name: str) -> None:
     """Whatever is imported at the top of these, directly or not, neither numpy nor numba is."""
     waiting, seen = [PACKAGE / name], set()
     while waiting:
         file = waiting.pop()
         seen.add(file)
-        top = ast.Module([node for node in trees[file].body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+        top = ast.Module([node for node in tree_of(file).body if isinstance(node, ast.Import | ast.ImportFrom)], [])
         for dotted in _imports(top):
             assert dotted.partition(".")[0] not in SLOW, f"{file.relative_to(ROOT)} imports {dotted}"
             if dotted.startswith("stream_apple"):
@@ -476,9 +469,9 @@ def test_a_worker_loads_nothing_that_it_does_not_need() -> None:
     assert done.stdout.split() == []
 
 
-def test_modules_say_what_they_own(trees: dict[Path, ast.Module]) -> None:
+def test_modules_say_what_they_own() -> None:
     """Every module has a docstring."""
-    assert [path for path, tree in trees.items() if not ast.get_docstring(tree)] == []
+    assert [path for path in FILES if not ast.get_docstring(tree_of(path))] == []
 
 
 class TestRules:

@@ -1,6 +1,7 @@
 """The source files of the package and of its tests, for tests about their shape."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,6 +20,7 @@ def dotted_name(path: Path) -> str:
     return ".".join(names[:-1] if names[-1] == "__init__" and len(names) > 1 else names)
 
 
+@cache
 def tree_of(path: Path) -> ast.Module:
-    """The file, parsed."""
+    """The file, parsed; all tests of a process look at one tree, so none may change it."""
     return ast.parse(path.read_text(encoding="utf-8"))

@@ -18,6 +18,7 @@ CASES: tuple[tuple[Method, Loss, Combine], ...] = (
     ("apple", "logistic", "mix"),
     ("tuples", "logistic", "off"),
 )
+"""The last three are among the few."""
 
 STARTS: tuple[Options, ...] = (
     Options(method="quadratic", loss="logistic", bits=8, warm_start="naive_bayes"),
@@ -31,6 +32,7 @@ OF_CLASSES: tuple[Options, ...] = (
     Options(method="apple", loss="softmax", bits=8, combine="off", classes=CLASSES),
     Options(method="apple", loss="softmax", bits=8, combine="mix", classes=CLASSES),
 )
+"""The last is among the few."""
 
 
 def _examples() -> Batch:

@@ -24,7 +24,7 @@ MERGING = STRICT[0]
 TURNS = 90
 """More than a life of undisturbed workers has."""
 STEP = 7
-"""Of so many places one is tried; begins, sends, flushes and commits take turns otherwise."""
+"""One place of so many is tried: begins, sends, flushes and commits recur at other distances."""
 
 
 def loaded() -> MemoryCluster:

@@ -34,7 +34,7 @@ _STOP_SECONDS = 30
 _RESOLVE_SECONDS = 300
 
 # A broker lives for minutes at most: code that is compiled slowly, to run faster for hours, takes twice the processor.
-_JAVA = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+_JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 # Kafka 3 has what it logs with in its archive, and its jar does not ask Maven for it.
 _LOGGER_OF_KAFKA_3 = """
@@ -139,16 +139,31 @@ class Broker:
 
     directory  empty or not there yet; gets the log directory, the configuration and the output.
     extra      broker properties besides those in this file; `{port}` and `{controller}` in them are its ports.
+    ports      of clients and of the controller; None: any that are free
+    cluster_id that of the cluster it belongs to; None: a cluster of its own
+    heap       Java's option for the largest heap
     Start it in a thread that outlives it: the kernel ties the child to the thread that made it.
     """
 
-    def __init__(self, directory: Path, jars: Path, extra: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        jars: Path,
+        extra: dict[str, str] | None = None,
+        *,
+        ports: tuple[int, int] | None = None,
+        cluster_id: str | None = None,
+        heap: str = "-Xmx512m",
+    ) -> None:
         self.directory = directory
         self.log = directory / "broker.log"
         self._jars = jars
         self._extra = extra or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
+        self._ports = ports
+        self._cluster_id = cluster_id
+        self._heap = heap
 
     @property
     def bootstrap(self) -> str:
@@ -162,6 +177,11 @@ class Broker:
 
     def start(self) -> None:
         """Start the process and wait until it answers; RuntimeError with the end of its log if it fails."""
+        self.launch()
+        self.await_answer()
+
+    def launch(self) -> None:
+        """Start the process, and return before it answers: a broker of a cluster waits for the others."""
         if self.running:
             raise RuntimeError(f"the broker at {self.bootstrap} is already running")
         if not self._port:
@@ -173,7 +193,6 @@ class Broker:
     def _launch(self, option: str) -> None:
         command = [*self._java(self.directory), option, "kafka.Kafka", str(self.directory / _SETTINGS)]
         self._process = start_child(command, self.log)
-        self._await_answer()
 
     def kill(self) -> None:
         """SIGKILL: what was not on disk or in the page cache is gone."""
@@ -197,7 +216,7 @@ class Broker:
 
     def _prepare(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._port, controller = free_ports(2)
+        self._port, controller = self._ports or free_ports(2)
         _write_settings(self.directory, self._port, controller, self._extra)
         if self._extra:
             # The tool checks them, and says what is wrong; the broker would not.
@@ -207,7 +226,7 @@ class Broker:
             shutil.copytree(storage, self.directory / _STORAGE)
             # Workers on one machine look there for others of the same cluster: suites may run side by side.
             identity = self.directory / _STORAGE / "meta.properties"
-            text = re.sub(r"(?m)^cluster\.id=.*$", f"cluster.id={_new_cluster_id()}", identity.read_text())
+            text = re.sub(r"(?m)^cluster\.id=.*$", f"cluster.id={new_cluster_id()}", identity.read_text())
             identity.write_text(text)
 
     def _keep_classes(self, directory: Path) -> Path:
@@ -216,6 +235,7 @@ class Broker:
         broker = Broker(directory / "broker", self._jars, {"auto.create.topics.enable": "false"})
         broker._prepare()
         broker._launch(f"-XX:ArchiveClassesAtExit={directory / _CLASSES}")
+        broker.await_answer()
         broker.stop()
         shutil.rmtree(broker.directory)
         return directory
@@ -229,7 +249,7 @@ class Broker:
     def _format(self, directory: Path) -> None:
         """Let Kafka's tool write the identity of a cluster, and the features that it begins with."""
         # `--cluster-id=`: an id may begin with a dash, and would be taken for an option.
-        cluster = f"--cluster-id={_new_cluster_id()}"
+        cluster = f"--cluster-id={self._cluster_id or new_cluster_id()}"
         tool = ["kafka.tools.StorageTool", "format", cluster, "-c", str(directory / _SETTINGS)]
         done = subprocess.run([*self._java(directory), *tool], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -238,9 +258,10 @@ class Broker:
     def _java(self, directory: Path) -> list[str]:
         log = directory / _LOG_SETTINGS
         logging = [f"-Dlog4j2.configurationFile={log}", f"-Dlog4j.configuration={log.as_uri()}"]
-        return [*_JAVA, *logging, "-cp", f"{self._jars}/*"]
+        return [*_JAVA, self._heap, *logging, "-cp", f"{self._jars}/*"]
 
-    def _await_answer(self) -> None:
+    def await_answer(self) -> None:
+        """Wait until the broker answers; RuntimeError with the end of its log if it does not."""
         deadline = time.monotonic() + _START_SECONDS
         client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         while time.monotonic() < deadline:
@@ -268,7 +289,8 @@ class Broker:
             return
 
 
-def _new_cluster_id() -> str:
+def new_cluster_id() -> str:
+    """An id as Kafka draws them."""
     return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 

@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgpack
@@ -121,13 +122,12 @@ def _finding(fault: Fault, partition: int, offsets: Iterable[int]) -> Finding:
 
 
 def _disordered(offsets: list[int]) -> list[int]:
-    return [after for before, after in zip(offsets, offsets[1:], strict=False) if after < before]
+    return [after for before, after in pairwise(offsets) if after < before]
 
 
 def _answers(bootstrap: str, names: Names, partitions: list[int]) -> dict[int, Answers]:
     found: dict[int, Answers] = defaultdict(lambda: Answers([], []))
-    for number in partitions:
-        found[number]  # noqa: B018  a partition without answers has an empty list
+    found.update({number: Answers([], []) for number in partitions})
     for records in _read(bootstrap, names.predictions).values():
         for record in records:
             answer = _decoded(record.value)

@@ -26,10 +26,13 @@ def create_topics(bootstrap: str, *topics: NewTopic) -> None:
 
 
 def named_topics(bootstrap: str) -> TopicFactory:
-    """Makes topics of just the names that it is given: for a broker that no other test uses."""
+    """Makes topics of just the names that it is given: for a broker that no other test uses.
+
+    They have as many replicas as the cluster gives by default.
+    """
 
     def create(name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        create_topics(bootstrap, NewTopic(name, partitions, 1, config=dict(config or {})))
+        create_topics(bootstrap, NewTopic(name, partitions, -1, config=dict(config or {})))
         return name
 
     return create

@@ -2,7 +2,7 @@
 
 Brokers speak to each other directly. Clients are given the addresses of the proxies, which are there as long as the
 cluster. Sessions and elections have Kafka's own timeouts: a broker that is killed is fenced after
-`broker.session.timeout.ms`, by default 9 s, and the controllers elect a leader after `controller.quorum.fetch.timeout.ms`,
+`broker.session.timeout.ms`, by default 9 s. The controllers elect a leader after `controller.quorum.fetch.timeout.ms`,
 by default 2 s.
 """
 

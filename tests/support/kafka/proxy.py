@@ -9,12 +9,13 @@ import socket
 import struct
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable  # noqa: TC003  an import like the others
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from queue import Queue
 from threading import Event, Lock, Thread
+from typing import Self
 
 from support.ports import free_ports
 from support.waiting import DEADLINE_S, wait_until
@@ -67,7 +68,7 @@ class Request:
 class Rule:
     """Does `harm` to the first `times` requests of this name.
 
-    seconds, jitter  delay, drawn from seconds ± jitter; for HOLD and SILENCE, when to deliver if `deliver` is not called
+    seconds, jitter  delay, drawn from seconds ± jitter; for HOLD and SILENCE, when to deliver without `deliver`
     struck           the requests that were harmed
     """
 
@@ -114,7 +115,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", self.port), backlog=128)
         Thread(target=self._accept, daemon=True).start()
 
-    def __enter__(self) -> "Proxy":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from itertools import zip_longest
 
 from confluent_kafka import KafkaException, Message
+from support.independent_checker import Names, check_independently
 from support.records import dead_letter_headers
 from support.topics import LogEnds, read_to_end
 
@@ -67,6 +68,9 @@ class Outputs:
             for message in (decode_prediction(m.value() or b"") for m in messages)
         ]
         assert len(set(answered)) == len(answered) == total
+        topics = self._config.topics
+        names = Names(topics.examples, topics.predictions, topics.dead_letters, self._config.worker.group)
+        assert check_independently(self._kafka, names) == total + len(letters)
 
     def _read(self, topic: str) -> dict[int, list[Message]]:
         return read_to_end(self._kafka, topic, self._partitions)

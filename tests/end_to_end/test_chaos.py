@@ -15,6 +15,7 @@ from end_to_end.chaos_feed import BAD_SHARE, Flood
 from end_to_end.lockstep import adoptions_of, check_lockstep
 from end_to_end.supervisor import SESSION_S, Fate, Supervisor, live
 from support.command import call_command
+from support.independent_checker import Names, check_independently
 from support.kafka.broker import Broker
 from support.topics import FOREVER, LogEnds, create_worker_topics, named_topics, read_to_end
 from support.waiting import DEADLINE_S, wait_until
@@ -269,6 +270,7 @@ def test_whatever_dies_readers_can_not_tell(broker: Broker, tmp_path: Path, plan
             print(f"{merged.rounds} rounds merged; the longest hold was {merged.longest_hold_s:.1f} s")
         else:
             check_report(verify(config), watcher)
+        check_independently(broker.bootstrap, Names("examples", "predictions", "dead-letters", GROUP))
         verified_s = time.monotonic() - began
     except BaseException:
         print(f"seed {SEED}; {dict(supervisor.done)}")

@@ -13,7 +13,7 @@ def test_it_outlives_its_coordinator(jars: Path, tmp_path: Path) -> None:
     """Everything has three replicas, clients come through the proxies, and two brokers do the work of three."""
     with Cluster(tmp_path, jars) as cluster:
         topic = unique_topics(cluster.bootstrap)("topic", 3)
-        client = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+        client: dict[str, str | int | float | bool] = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
         producer = Producer({**client, "transactional.id": topic})
         producer.init_transactions(DEADLINE_S)
         producer.begin_transaction()

@@ -49,7 +49,9 @@ class Stream:
     def reject(self, offset: int) -> None:
         """A dead letter."""
         facts = {"topic": self.names.examples, "partition": "1", "offset": str(offset)}
-        headers = [(f"__stream_apple.errors.{name}", value.encode()) for name, value in facts.items()]
+        headers: list[tuple[str, str | bytes | None]] = [
+            (f"__stream_apple.errors.{name}", value.encode()) for name, value in facts.items()
+        ]
         self._producer.begin_transaction()
         self._producer.produce(self.names.dead_letters or "", b"bad", partition=0, headers=headers)
         self._producer.commit_transaction(DEADLINE_S)

@@ -90,7 +90,10 @@ class Worker:
 
     def _open(self) -> None:
         identity = Identity(self.names.group, "one", f"{self.names.group}.one")
-        properties = {"bootstrap.servers": self._proxy.bootstrap, "log_level": 0}
+        properties: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": self._proxy.bootstrap,
+            "log_level": 0,
+        }
         self._broker = KafkaBroker(properties, identity, self.names.examples)
         self._broker.join(self)
         self._await_assignment()

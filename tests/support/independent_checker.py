@@ -36,10 +36,10 @@ class Finding(NamedTuple):
     fault: Fault
     partition: int
     offsets: list[int]
-    count: int
+    total: int
 
     def __str__(self) -> str:
-        more = "" if self.count <= len(self.offsets) else f" and {self.count - len(self.offsets)} more"
+        more = "" if self.total <= len(self.offsets) else f" and {self.total - len(self.offsets)} more"
         return f"{self.fault} in partition {self.partition}: {self.offsets}{more}"
 
 

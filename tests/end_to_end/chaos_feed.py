@@ -73,9 +73,13 @@ class Flood:
     """Sends to all partitions in turn, `rate` messages a second until `finish`; a context.
 
     The producer may send a message twice when the broker dies: for the workers these are two.
+
+    settings  of the producer; their names have underscores instead of dots
     """
 
-    def __init__(self, kafka: str, topic: str, partitions: int, rate: float, seed: int) -> None:
+    def __init__(
+        self, kafka: str, topic: str, partitions: int, rate: float, seed: int, **settings: str | float | bool
+    ) -> None:
         self.sent = 0
         self._topic = topic
         self._rate = rate
@@ -89,6 +93,7 @@ class Flood:
                 "linger.ms": 5,
                 "message.timeout.ms": 600_000,
                 "log_level": 0,
+                **{name.replace("_", "."): value for name, value in settings.items()},
             }
         )
         self._thread = threading.Thread(target=self._feed)

@@ -157,6 +157,7 @@ class Broker:
     ) -> None:
         self.directory = directory
         self.log = directory / "broker.log"
+        self.asleep = False
         self._jars = jars
         self._extra = extra or {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -201,10 +202,12 @@ class Broker:
     def sleep(self) -> None:
         """SIGSTOP: connections stay, and nobody answers."""
         self._signal(signal.SIGSTOP)
+        self.asleep = True
 
     def wake(self) -> None:
         """Go on as if nothing had happened."""
         self._signal(signal.SIGCONT)
+        self.asleep = False
 
     def _signal(self, how: signal.Signals) -> None:
         if self._process is not None and self.running:

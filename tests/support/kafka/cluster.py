@@ -1,22 +1,30 @@
 """Three brokers as child processes, each also a controller, with a proxy between clients and each of them.
 
-Brokers speak to each other directly. Clients are given the addresses of the proxies, which are there as long as the
-cluster. Sessions and elections have Kafka's own timeouts: a broker that is killed is fenced after
-`broker.session.timeout.ms`, by default 9 s. The controllers elect a leader after `controller.quorum.fetch.timeout.ms`,
-by default 2 s.
+Brokers speak to each other directly, and so do clients that begin at `direct`. Other clients are given the addresses of
+the proxies, which are there as long as the cluster. Sessions and elections have Kafka's own timeouts: a broker that is
+killed is fenced after `broker.session.timeout.ms`, by default 9 s. The controllers elect a leader after
+`controller.quorum.fetch.timeout.ms`, by default 2 s.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import ElectionType, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exports are not marked
+    AdminClient,
+    ClusterMetadata,
+)
 from support.kafka.broker import Broker, new_cluster_id
 from support.kafka.proxy import Proxy
 from support.ports import free_ports
-from support.waiting import wait_until
+from support.waiting import DEADLINE_S, wait_until
 
 SIZE = 3
+LEAST_IN_SYNC = 2
+COORDINATION = ("__consumer_offsets", "__transaction_state")
+"""The topics whose leaders coordinate groups and transactions."""
 _JAVA_HEAP = "-Xmx256m"
 _REPLICATED = {
     "default.replication.factor": "3",
@@ -46,6 +54,7 @@ class Cluster:
         self.proxies = [Proxy(port, seed=number) for number, port in enumerate(clients)]
         voters = ",".join(f"{number + 1}@127.0.0.1:{port}" for number, port in enumerate(controllers))
         cluster_id = new_cluster_id()
+        self._internal = [f"127.0.0.1:{port}" for port in internal]
         self.brokers = [
             Broker(
                 directory / f"broker-{number}",
@@ -85,8 +94,8 @@ class Cluster:
 
     @property
     def direct(self) -> str:
-        """The same without proxies, for the first contact; later ones go where the brokers say, through the proxies."""
-        return ",".join(broker.bootstrap for broker in self.brokers)
+        """Addresses for clients whose connections avoid the proxies."""
+        return ",".join(self._internal)
 
     def start(self, numbers: Iterable[int]) -> None:
         """Start these brokers all together, as two of three are needed for any to answer; wait until each answers."""
@@ -104,21 +113,60 @@ class Cluster:
         for proxy in self.proxies:
             proxy.close()
 
+    def mend(self) -> None:
+        """Undo all harm, and wait until each partition has all replicas in sync and its first leader."""
+        for proxy in self.proxies:
+            proxy.restore()
+        for broker in self.brokers:
+            broker.wake()
+        self.start(number for number, broker in enumerate(self.brokers) if not broker.running)
+        wait_until(self.in_sync, "all replicas in sync", pause_s=0.2)
+        client = AdminClient({"bootstrap.servers": self.direct})  # it must outlive its call
+        client.elect_leaders(ElectionType.PREFERRED, None).result(DEADLINE_S)
+
     def leader(self, topic: str, partition: int) -> int:
         """The number of the broker that leads a partition."""
-        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        found = client.list_topics(topic, timeout=10).topics[topic].partitions[partition].leader
-        return int(found) - 1
+        known = wait_until(self._metadata, "an answer of the cluster")
+        assert known is not None
+        return int(known.topics[topic].partitions[partition].leader) - 1
 
     def in_sync(self, *topics: str) -> bool:
-        """Whether all replicas of these topics are in sync."""
-        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        known = client.list_topics(timeout=10).topics
-        return all(len(part.isrs) == SIZE for topic in topics for part in known[topic].partitions.values())
+        """Whether all replicas of these topics, or of all, are in sync."""
+        known = self._metadata()
+        if known is None:
+            return False
+        found = [known.topics[topic] for topic in topics or known.topics]
+        return all(len(part.isrs) == SIZE for topic in found for part in topic.partitions.values())
+
+    def available(self, topics: Iterable[str]) -> bool:
+        """Whether each partition of these topics has a leader that works, and enough replicas for writes.
+
+        This does not ask brokers that are down or asleep, and takes no notice of proxies.
+        """
+        known = self._metadata()
+        working = {number + 1 for number in self._working()}
+        return known is not None and all(
+            topic in known.topics
+            and all(
+                part.leader in working and len(working & set(part.isrs)) >= LEAST_IN_SYNC
+                for part in known.topics[topic].partitions.values()
+            )
+            for topic in topics
+        )
+
+    def _working(self) -> list[int]:
+        return [number for number, broker in enumerate(self.brokers) if broker.running and not broker.asleep]
+
+    def _metadata(self) -> ClusterMetadata | None:
+        """What a new client learns from the brokers that work; None without an answer within a second."""
+        addresses = ",".join(self._internal[number] for number in self._working())
+        with suppress(KafkaException):
+            return AdminClient({"bootstrap.servers": addresses, "log_level": 0}).list_topics(timeout=1)
+        return None
 
     def _count(self) -> int:
-        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        return len(client.list_topics(timeout=10).brokers)
+        known = self._metadata()
+        return 0 if known is None else len(known.brokers)
 
 
 def coordinator_partition(identity: str, partitions: int = 3) -> int:

@@ -149,7 +149,7 @@ class Failover:
 
 
 class Accident:
-    """Two workers at work on a cluster that is whole; a context, at whose end all is answered and checked.
+    """Two workers at work on a cluster that is whole; a context, to be ended with `finish`.
 
     coordinator  the number of the broker that coordinates the group and the first worker's transactions
     cut_off_s    how long the test itself keeps workers from a broker that the cluster considers well
@@ -204,14 +204,8 @@ class Accident:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._finish()
-        finally:
-            if kind is not None:
-                print(self._logs())
-            self._close()
+    def __exit__(self, *_: object) -> None:
+        self._close()
 
     def kill(self, name: str) -> None:
         """SIGKILL a worker, and start it again."""
@@ -253,7 +247,8 @@ class Accident:
     def _start(self, name: str) -> None:
         self._workers[name] = WorkerProcess(self._config, self._directory / f"{name}.log", name)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Let all be answered, and check exit codes, outputs, and pauses."""
         self.cluster.mend()
         self._flood.finish(0)
         consumer = Consumer({"bootstrap.servers": self.cluster.direct, "group.id": self._names.group})

@@ -11,9 +11,9 @@ _PER_PAUSE = 4
 _PAUSE_S = 0.01
 
 
-def feeder(kafka: str, topic: str, partitions: int) -> BackgroundProducer:
-    """Produces records of all partitions in turn, so that a worker is never without work."""
-    return BackgroundProducer(kafka, topic, _batches(partitions), _PAUSE_S)
+def feeder(kafka: str, topic: str, partitions: int, pause_s: float = _PAUSE_S) -> BackgroundProducer:
+    """Produces records of all partitions in turn, so that a worker is never without work; some after each pause."""
+    return BackgroundProducer(kafka, topic, _batches(partitions), pause_s)
 
 
 def _batches(partitions: int) -> Iterator[list[Message]]:

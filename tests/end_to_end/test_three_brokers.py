@@ -36,7 +36,7 @@ def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
 
 @pytest.fixture
 def accident(cluster: Cluster, tmp_path: Path) -> Iterator[Accident]:
-    """Workers at work, and all checks at the end."""
+    """Two workers at work."""
     with Accident(cluster, tmp_path) as begun:
         yield begun
 
@@ -44,8 +44,8 @@ def accident(cluster: Cluster, tmp_path: Path) -> Iterator[Accident]:
 @pytest.mark.parametrize(
     "request_name",
     [
-        "TxnOffsetCommit",
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("AddOffsetsToTxn", "EndTxn commit", "Produce")),
+        "AddOffsetsToTxn",  # librdkafka's call never returns after it
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("TxnOffsetCommit", "EndTxn commit", "Produce")),
     ],
 )
 def test_the_coordinator_dies(accident: Accident, request_name: str) -> None:
@@ -58,6 +58,7 @@ def test_the_coordinator_dies(accident: Accident, request_name: str) -> None:
     accident.await_answers()
     accident.cluster.start([accident.coordinator])
     accident.await_answers()
+    accident.finish()
 
 
 @pytest.mark.long
@@ -71,6 +72,7 @@ def test_rolling_restart(accident: Accident) -> None:
         accident.cluster.start([number])
         accident.await_in_sync()
         accident.await_answers()
+    accident.finish()
 
 
 @pytest.mark.long
@@ -85,6 +87,7 @@ def test_each_broker_is_killed_in_turn(accident: Accident) -> None:
         accident.cluster.start([number])
         accident.await_in_sync()
         accident.await_answers()
+    accident.finish()
 
 
 @pytest.mark.long
@@ -99,6 +102,7 @@ def test_the_coordinator_is_frozen(accident: Accident) -> None:
     broker.wake()
     accident.await_in_sync()
     accident.await_answers()
+    accident.finish()
 
 
 @pytest.mark.long
@@ -113,6 +117,7 @@ def test_two_brokers_are_down_and_return(accident: Accident) -> None:
     accident.cluster.start(down)
     accident.await_failover()
     accident.await_answers()
+    accident.finish()
 
 
 @pytest.mark.long
@@ -126,6 +131,7 @@ def test_workers_are_cut_off_from_one_broker(accident: Accident) -> None:
     accident.wait(CUT_OFF_S / 2)
     proxy.restore()
     accident.await_answers()
+    accident.finish()
 
 
 @pytest.mark.long
@@ -137,6 +143,7 @@ def test_everything_is_late(accident: Accident) -> None:
         accident.kill(name)
     accident.wait(20)
     assert all(rule.struck for rule in rules)
+    accident.finish()
 
 
 @pytest.mark.long
@@ -150,3 +157,4 @@ def test_everything_comes_twice(accident: Accident) -> None:
         accident.kill(name)
     accident.wait(20)
     assert {rule.name for rule in rules if rule.struck} >= set(IN_TRANSACTIONS) - {"EndTxn abort"}
+    accident.finish()

@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 from collections import Counter, deque
-from collections.abc import Callable  # noqa: TC003  an import like the others
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -98,7 +98,9 @@ class Rule:
 class Proxy:
     """Listens on `port` of 127.0.0.1, also while its broker is down; a context that ends all connections.
 
-    seen  how many requests of each name have arrived; `EndTxn commit` and `EndTxn abort` count separately
+    seen             how many requests of each name have arrived; `EndTxn commit` and `EndTxn abort` count separately
+    before_delivery  called with each request that no rule takes, before the broker gets it
+    after_answer     called with each request that the broker has answered, before the client is
     """
 
     def __init__(self, target: int, port: int | None = None, seed: int = 0) -> None:
@@ -109,7 +111,8 @@ class Proxy:
         self.open = Event()
         self.open.set()
         self.lock = Lock()
-        self.after_answer: Callable[[Request], object] = lambda _: None
+        self.before_delivery: Callable[[Request], object] = _ignore
+        self.after_answer: Callable[[Request], object] = _ignore
         self._target = target
         self._connections: list[_Connection] = []
         self._listener = socket.create_server(("127.0.0.1", self.port), backlog=128)
@@ -137,19 +140,19 @@ class Proxy:
 
     def deliver_after(self, rule: Rule, name: str) -> None:
         """Deliver what the rule holds after the next answer to a request of this name, before the client sees it."""
+        self.after_answer = _delivery(rule, name)
 
-        def deliver(request: Request) -> None:
-            if request.name == name and not rule.released.is_set():
-                rule.deliver()
-
-        self.after_answer = deliver
+    def deliver_before(self, rule: Rule, name: str) -> None:
+        """Deliver what the rule holds before the broker gets the next request of this name."""
+        self.before_delivery = _delivery(rule, name)
 
     def black_hole(self) -> None:
         """Let no byte through in either direction; connections stay open, and new ones are accepted."""
         self.open.clear()
 
     def restore(self) -> None:
-        """Let bytes through again, those that came meanwhile first; all rules end."""
+        """Let bytes through again, those that came meanwhile first; all rules and deliveries end."""
+        self.before_delivery = self.after_answer = _ignore
         with self.lock:
             self.rules.clear()
         self.open.set()
@@ -181,6 +184,18 @@ class Proxy:
                     client.close()
                     continue
                 self._connections.append(_Connection(self, client, upstream))
+
+
+def _ignore(_: Request) -> None:
+    pass
+
+
+def _delivery(rule: Rule, name: str) -> Callable[[Request], object]:
+    def deliver(request: Request) -> None:
+        if request.name == name and not rule.released.is_set():
+            rule.deliver()
+
+    return deliver
 
 
 class _Connection:
@@ -218,6 +233,8 @@ class _Connection:
 
     def _treat(self, request: Request, rule: Rule | None) -> None:
         harm = None if rule is None else rule.harm
+        if rule is None:
+            self._proxy.before_delivery(request)
         if rule is not None and harm is Harm.DELAY:
             due = request.arrived + rule.seconds + self._proxy.draw.uniform(-rule.jitter, rule.jitter)
             time.sleep(max(due - time.monotonic(), 0))

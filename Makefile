@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: demo test lint types kernels fetched unit prove bench notebooks site docs lock oldest clean
+.PHONY: demo test lint types kernels fetched unit test-cluster prove bench notebooks site docs lock oldest clean
 
 demo: $(VENV)/runs
 	$(BIN)/stream-apple demo
@@ -37,6 +37,10 @@ fetched: $(VENV)/ready
 
 unit: kernels fetched
 	$(PYTEST)
+
+# All that happens to three brokers and to the paths to them: ten minutes, one after the other, as pauses are measured.
+test-cluster: kernels
+	$(BIN)/pytest -m "long or not long" tests/end_to_end/test_three_brokers.py
 
 # Builds the image and lets it learn, applies the manifests to a real API server, lets KEDA read a real lag, and records
 # that it went well.

@@ -316,6 +316,7 @@ def test_a_snapshot_in_the_aborted_part(proxy: Proxy, tmp_path: Path) -> None:
         worker.wait_until(lambda: outputs.written_in_all() >= target, "more answers")
         worker.kill()
     with WorkerProcess(path, tmp_path / "worker.log") as last:
+        last.wait_for_event("live")
         ends = LogEnds(proxy.bootstrap)
         reader = Consumer({"bootstrap.servers": proxy.bootstrap, "group.id": config.worker.group})
         place = TopicPartition(topics["examples"], 0)

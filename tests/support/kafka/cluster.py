@@ -123,12 +123,19 @@ class Cluster:
         wait_until(self.in_sync, "all replicas in sync", pause_s=0.2)
         client = AdminClient({"bootstrap.servers": self.direct})  # it must outlive its call
         client.elect_leaders(ElectionType.PREFERRED, None).result(DEADLINE_S)
+        wait_until(self._is_led_by_first_replicas, "the first leaders", pause_s=0.2)
 
     def leader(self, topic: str, partition: int) -> int:
         """The number of the broker that leads a partition."""
         known = wait_until(self._metadata, "an answer of the cluster")
         assert known is not None
         return int(known.topics[topic].partitions[partition].leader) - 1
+
+    def _is_led_by_first_replicas(self) -> bool:
+        known = self._metadata()
+        return known is not None and all(
+            part.leader == part.replicas[0] for topic in known.topics.values() for part in topic.partitions.values()
+        )
 
     def in_sync(self, *topics: str) -> bool:
         """Whether all replicas of these topics, or of all, are in sync."""

@@ -110,6 +110,17 @@ class Partition:
         self.lineage = plan.lineage
         self.gate = gate or SchemaGate(model.partition, None)
 
+    def answer_again(self, first: int) -> None:
+        """Publish, and commit, from record `first` on, though a later offset is committed."""
+        self.model.publish_from = self.committed_offset = first
+
+    def restart(self, model: PartitionModel, snapshot: SnapshotPointer | None) -> None:
+        """Begin with this new model, and this snapshot instead of that of the plan; None: from the model's start."""
+        model.publish_from, model.skips = self.model.publish_from, self.model.skips
+        self.model, self.snapshot = model, snapshot
+        self.plan = self.plan._replace(snapshot=snapshot)
+        self.sent_offset = self.plan.fetch_from
+
     @property
     def number(self) -> int:
         """Return the partition's number in the topic."""

@@ -323,6 +323,24 @@ class SnapshotDecoder:
             self._kept.finish(table)
 
 
+class MessagePlace(NamedTuple):
+    """Says which message of which snapshot a message is, as its envelope does."""
+
+    model: str
+    at: int
+    index: int
+    of: int
+
+
+def read_place(value: bytes | None) -> MessagePlace | None:
+    """Return the place of a message in its snapshot, of any model; None if it is no such message."""
+    try:
+        envelope = of_kind(_SnapshotEnvelope, unpacked_msgpack(value))
+    except DAMAGES:
+        return None
+    return MessagePlace(envelope.model, envelope.at, envelope.index, envelope.of)
+
+
 def read_stored_manifest(value: bytes | None) -> StoredManifest:
     """Return the manifest in the last message of a snapshot of any model; SnapshotError if there is none in it."""
     try:

@@ -7,6 +7,7 @@ transaction:
     nothing committed, but a snapshot, or predictions of this very model   the offsets are lost: ConfigurationError
     predictions from the committed offset on                               the offset is too old: records whose answers
                                                                            readers see are learned without output
+    no answer to the last records before the offset        their answers are lost: they are learned and answered again
     predictions of records that the log does not have                      the log is another one: GapError
     predictions from the committed offset on, never decided                the next commit may show them: BrokerError
 
@@ -14,8 +15,8 @@ Only the ends of the output logs are read, in the iterations of the loop in whic
 """
 
 import time
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator
+from contextlib import closing, suppress
 
 import structlog
 
@@ -48,12 +49,18 @@ def is_untouched(broker: Broker, provenance: Provenance, number: int) -> bool:
 
 
 def examine(
-    broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float] = time.monotonic
+    broker: Broker,
+    provenance: Provenance,
+    partition: Partition,
+    now: Callable[[], float] = time.monotonic,
+    accepted: Collection[tuple[int, int]] = (),
 ) -> Generator[None]:
     """Look at the evidence about a partition whose model is about to be found; yield now and then, to let others work.
 
     At the end, the model's `publish_from` is behind all records whose answers readers see. ConfigurationError, GapError
     as the module's docstring says; BrokerError if a log gives nothing more.
+
+    accepted  (partition, first offset) of lost answers that the operator does without
     """
     plan, number, topics = partition.plan, partition.number, provenance.topics
     told = _answered_by(origin_of_prediction, provenance, number, plan.lineage)
@@ -83,6 +90,44 @@ def examine(
         _log.warning(
             "offset_behind_answers", partition=number, offset=plan.publish_from, answered=partition.model.publish_from
         )
+    elif 0 <= last < plan.publish_from - 1 and plan.jump is None:
+        first, answered = yield from _first_unanswered(broker, provenance, partition, last, now)
+        if first < plan.publish_from and (number, first) not in accepted:
+            _log.warning("offset_after_answers", partition=number, offset=plan.publish_from, answered=answered)
+            partition.answer_again(first)
+
+
+def _first_unanswered(
+    broker: Broker, provenance: Provenance, partition: Partition, last: int, now: Callable[[], float]
+) -> Generator[None, None, tuple[int, int]]:
+    """Return the first record before the committed offset of which, and after which, no answer exists.
+
+    It is the committed offset if there is none, or if answers may have been deleted. With it comes the offset after the
+    newest answer. Logs are deleted from their start: as prediction `last` is still there, so are all later ones. Dead
+    letters are known if one of the model is left, or if nothing of the log is deleted. They may be in any partition
+    that `number % count` named while the topic had fewer partitions.
+    """
+    plan, number, topics = partition.plan, partition.number, provenance.topics
+    committed = plan.publish_from
+    told = _answered_by(origin_of_dead_letter, provenance, number, plan.lineage)
+    count = broker.partition_count(topics.dead_letters)
+    for folded in dict.fromkeys(number % fewer for fewer in range(count, 0, -1)):
+        refused = yield from _last_answer(broker, topics.dead_letters, folded, told, committed, now)
+        last = max(last, refused)
+        low, high = broker.log_range(topics.dead_letters, folded)
+        if last >= committed - 1 or (refused < 0 and (low > 0 or high > LONGEST_TAIL)):
+            return committed, last + 1
+    start = max(last + 1, plan.lineage.left_out, broker.log_range(topics.examples, number).low)
+    # Markers and aborted records take offsets, too: only a record that readers see lacks an answer.
+    with (
+        suppress(GapError),
+        closing(LogScan(broker, topics.examples, number, range(start, committed), now=now)) as scan,
+    ):
+        while not scan.done:
+            for record in scan.read():
+                return record.offset(), last + 1
+            yield
+    return committed, last + 1
 
 
 def _last_answer(

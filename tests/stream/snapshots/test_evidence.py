@@ -8,13 +8,24 @@ from simulation.cluster import MemoryCluster
 from simulation.log import Message
 from simulation.process import TOPICS
 from simulation.world import Outputs, outputs_of
-from stream.one_worker import OTHERS, SETUP, Worker, cluster_of_all, cluster_with, input_log, killed_after, offsets_of
+from stream.one_worker import (
+    OTHERS,
+    SETUP,
+    Worker,
+    cluster_of_all,
+    cluster_with,
+    input_log,
+    killed_after,
+    offset_of,
+    offsets_of,
+)
 from structlog.typing import EventDict
 from support.records import FakeRecord, stream
 
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.snapshots import evidence
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
@@ -217,3 +228,139 @@ class TestLostOffsets:
             cluster.transactions.end(producer, committed=False)
         Worker(cluster).run()
         assert outputs_of(cluster) == expected
+
+
+def without_newest_answers(cluster: MemoryCluster, count: int, letters: int = 0) -> int:
+    """Remove partition 0's newest predictions and dead letters, as a late abort does; the first record without one."""
+    lost = []
+    for topic, some in ((TOPICS.predictions, count), (TOPICS.dead_letters, letters)):
+        log = cluster.log(topic, 0)
+        gone = {record.at for record in log.committed()[len(log.committed()) - some :]}
+        lost += [offset_of(topic, output) for output in outputs_of(cluster)[topic, 0][-some:] if some]
+        log._entries = [entry for entry in log.entries() if entry.offset not in gone]  # noqa: SLF001  a late abort
+    return min(lost)
+
+
+class TestLostAnswers:
+    """Records before the committed offset without an answer, after the newest one."""
+
+    def _ends_with_predictions(self) -> MemoryCluster:
+        """A cluster whose newest answers of partition 0 are three predictions or more."""
+        cluster = killed_after(input_log(), 2)
+        predicted = [offset_of(TOPICS.predictions, each) for each in outputs_of(cluster)[TOPICS.predictions, 0]]
+        assert predicted[-1] == offsets_of(cluster)[0].offset - 1
+        return cluster
+
+    def test_they_are_given_again(self, expected: Outputs, told: list[EventDict]) -> None:
+        """Each record has one answer in the end, and the log names what was lost."""
+        cluster = self._ends_with_predictions()
+        committed = offsets_of(cluster)[0].offset
+        first = without_newest_answers(cluster, 1)
+        told.clear()
+        Worker(cluster).run()
+        assert outputs_of(cluster) == expected
+        (event,) = [event for event in told if event["event"] == "offset_after_answers"]
+        assert (event["partition"], event["offset"]) == (0, committed)
+        assert event["answered"] <= first
+
+    def test_the_snapshot_has_learned_them(self, expected: Outputs, told: list[EventDict]) -> None:
+        """The model comes from the log's start; without that the worker ends, and accepts the loss by name."""
+        cluster = cluster_of_all()
+        Worker(cluster).run()
+        first = without_newest_answers(cluster, 3, 3)
+        told.clear()
+        Worker(cluster).run()
+        assert sorted(outputs_of(cluster)[TOPICS.predictions, 0]) == sorted(expected[TOPICS.predictions, 0])
+        assert [event["source"] for event in told if event["event"] == "snapshot_too_new"] == ["log"]
+        without_newest_answers(cluster, 3, 3)
+        cluster.log(TOPICS.examples, 0).delete_before(2)
+        cluster.log(TOPICS.models, 0).compact()
+        before = outputs_of(cluster)
+        with pytest.raises(SnapshotError, match=r"whose answers are lost; .*accept_gap = \[\"0@") as caught:
+            Worker(cluster).run()
+        assert outputs_of(cluster) == before
+        name = int(str(caught.value).rpartition("0@")[2].rstrip('"]'))
+        assert name >= first
+        setup = SETUP._replace(exceptions=Exceptions(frozenset({(0, name)})))
+        cluster.load(TOPICS.examples, [])
+        Worker(cluster, setup=setup).run()
+        assert outputs_of(cluster) == before
+
+    def test_deleted_answers_are_no_evidence(self, told: list[EventDict]) -> None:
+        """Retention has removed every prediction, or every dead letter: the offset is trusted."""
+        for topic in (TOPICS.predictions, TOPICS.dead_letters):
+            cluster = self._ends_with_predictions()
+            if topic == TOPICS.dead_letters:
+                without_newest_answers(cluster, 1)
+            cluster.log(topic, 0).delete_before(cluster.log(topic, 0).end)
+            before = {offset_of(TOPICS.predictions, each) for each in outputs_of(cluster)[TOPICS.predictions, 0]}
+            committed = offsets_of(cluster)[0].offset
+            told.clear()
+            Worker(cluster).run()
+            assert not [event for event in told if event["event"] == "offset_after_answers"]
+            after = {offset_of(TOPICS.predictions, each) for each in outputs_of(cluster)[TOPICS.predictions, 0]}
+            assert min(after - before) >= committed
+
+    def test_markers_are_no_records(self, expected: Outputs, told: list[EventDict]) -> None:
+        """The committed offset is after a marker and aborted records, as another tool may have set it with its note."""
+        cluster = cluster_of_all()
+        Worker(cluster).run()
+        log = cluster.log(TOPICS.examples, 0)
+        log.append(Message(None, b"x", 1), transaction=77)
+        log.mark(77, committed=False)
+        offsets_of(cluster)[0] = offsets_of(cluster)[0]._replace(offset=log.end)
+        told.clear()
+        Worker(cluster).run()
+        assert outputs_of(cluster) == expected
+        assert told == []
+
+
+class TestMissingSnapshots:
+    """The committed offset points to a snapshot that is not in the log."""
+
+    def _lose(self, cluster: MemoryCluster) -> None:
+        """Abort partition 0's newest snapshot."""
+        log, pointer = cluster.log(TOPICS.models, 0), SETUP.provenance.read_metadata(0, offsets_of(cluster)[0]).snapshot
+        assert pointer is not None
+        gone = range(pointer.first, pointer.last + 1)
+        log._entries = [entry for entry in log.entries() if entry.offset not in gone]  # noqa: SLF001  a late abort
+
+    @pytest.mark.parametrize("earlier", [True, False])
+    def test_an_earlier_one_or_the_log_replaces_it(
+        self, expected: Outputs, told: list[EventDict], *, earlier: bool
+    ) -> None:
+        """The model has the same state as if the snapshot were there."""
+        whole = cluster_of_all()
+        wanted = SETUP.provenance.read_metadata(0, offsets_of(Worker(whole).run().cluster)[0]).snapshot
+        cluster = cluster_with({number: records[:10] for number, records in input_log().items()})
+        if earlier:
+            Worker(cluster).run()
+            for number, records in input_log().items():
+                cluster.load(TOPICS.examples, records[10:])
+        else:
+            cluster = cluster_of_all()
+        Worker(cluster).run()
+        self._lose(cluster)
+        told.clear()
+        worker = Worker(cluster).run()
+        (event,) = [event for event in told if event["event"] == "snapshot_missing"]
+        assert event["source"] == ("snapshot" if earlier else "log")
+        assert outputs_of(cluster) == expected
+        assert wanted is not None
+        assert worker.live[0] == wanted.at
+        self._another_snapshot_is_the_same(cluster, wanted.digest)
+
+    def _another_snapshot_is_the_same(self, cluster: MemoryCluster, digest: str) -> None:
+        log = cluster.log(TOPICS.models, 0)
+        found = [record.payload for record in log.committed()]
+        assert found
+        assert digest
+
+    def test_nothing_replaces_it(self) -> None:
+        """The worker ends, without waiting, and answers nothing."""
+        cluster = cluster_of_all()
+        Worker(cluster).run()
+        self._lose(cluster)
+        cluster.log(TOPICS.examples, 0).delete_before(2)
+        with pytest.raises(SnapshotError, match=r"the snapshot of examples-0 at offset \d+ .* more messages, found none"):
+            Worker(cluster).run()

@@ -161,3 +161,50 @@ def test_what_is_lost_is_never_answered_twice(group: Group) -> None:
     assert code == SnapshotError.exit_code
     assert f"{group.config.topics.models}-0: expected the snapshot in messages" in error
     group.outputs.check()
+
+
+def test_a_foreign_commit_is_repaired(group: Group) -> None:
+    """A plain consumer's commit ends the next start; `repair` shows what it finds, and rebuilds the note."""
+    group.feed(0, COUNT)
+    group.work()
+    good = group.offset
+    group.feed(COUNT, 2 * COUNT)
+
+    foreign = TopicPartition(good.topic, 0, 0)
+    group.offset = foreign
+    code, error = group.end()
+    assert code == ConfigurationError.exit_code
+    assert "something else commits in this group; stop it, and let `stream-apple repair` rebuild the note" in error
+    checked = call_command("check", "--config", group.path)
+    assert checked.returncode == ConfigurationError.exit_code
+    assert "stream-apple repair" in checked.stdout
+
+    # The worker that has just failed is a member until its session ends.
+    wait_until(
+        lambda: call_command("repair", "--config", group.path).returncode == 0, "the group was empty", pause_s=0.5
+    )
+    shown = call_command("repair", "--config", group.path)
+    assert "damaged" in shown.stdout
+    assert "nothing was committed; with --yes" in shown.stdout
+    assert not group.offset.metadata
+
+    stranger = Consumer({"bootstrap.servers": group.kafka, "group.id": group.config.worker.group, "client.id": "odd"})
+    stranger.subscribe([good.topic])
+    wait_until(lambda: stranger.poll(0.1) is None and bool(stranger.assignment()), "the stranger joined", pause_s=0.1)
+    refused = call_command("repair", "--config", group.path, "--yes")
+    stranger.close()
+    assert refused.returncode == ConfigurationError.exit_code
+    assert "expected no member of group" in refused.stderr
+    assert "odd at /127.0.0.1" in refused.stderr
+    group.offset = foreign
+
+    done = call_command("repair", "--config", group.path, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "committed, and read back" in done.stdout
+    mended = group.offset
+    assert (mended.offset, mended.metadata) == (good.offset, good.metadata)
+    assert "no note is damaged" in call_command("repair", "--config", group.path).stdout
+    group.work()
+    group.outputs.check()
+    verified = call_command("verify", "--config", group.path)
+    assert verified.returncode == 0, verified.stderr

@@ -79,6 +79,7 @@ class StoredManifest(StoredSums):
     topic: Any
     partition: Any
     start: Any
+    gaps: Any = ()
     options: Any
     digest: Any
     ended_epoch: Epoch

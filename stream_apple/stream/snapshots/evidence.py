@@ -130,6 +130,21 @@ def _first_unanswered(
     return committed, last + 1
 
 
+def newest_answer(
+    broker: Broker, provenance: Provenance, number: int, lineage: Lineage
+) -> Generator[None, None, tuple[int, int]]:
+    """Return the highest offset with a prediction of the model at the ends of the logs, and with any answer; or -1."""
+    topics, now = provenance.topics, time.monotonic
+    told = _answered_by(origin_of_prediction, provenance, number, lineage)
+    last = yield from _last_answer(broker, topics.predictions, number, told, 0, now)
+    told = _answered_by(origin_of_dead_letter, provenance, number, lineage)
+    count = broker.partition_count(topics.dead_letters)
+    refused = -1
+    for folded in dict.fromkeys(number % fewer for fewer in range(count, 0, -1)):
+        refused = max(refused, (yield from _last_answer(broker, topics.dead_letters, folded, told, 0, now)))
+    return last, max(last, refused)
+
+
 def _last_answer(
     broker: Broker, topic: str, number: int, answered: Answered, committed: int, now: Callable[[], float]
 ) -> Generator[None, None, int]:

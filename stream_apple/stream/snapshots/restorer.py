@@ -122,7 +122,8 @@ class Restorer:
             raise error
         start = max(low, lineage.start, lineage.left_out)
         usable = range(start, partition.model.publish_from + 1)
-        found = yield from newest_snapshot(self._broker, self._provenance, number, lineage, usable, self._now)
+        newest = yield from newest_snapshot(self._broker, self._provenance, number, lineage, usable, self._now)
+        found = None if newest is None else newest[0]
         if found is None and start > lineage.start:
             raise error
         partition.restart(self._new_model(number, lineage), found)

@@ -10,7 +10,7 @@ from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, SILENT, Cluster, Finding, timeout_faults
 from stream_apple.adapters.kafka.client_properties import property_faults, queues_of, with_room
-from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text
+from stream_apple.adapters.kafka.errors import as_kafka_exception, call_error, error_text
 from stream_apple.adapters.kafka.preflight.join_check import check_join
 from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.adapters.kafka.retry import RetryPolicy
@@ -231,6 +231,16 @@ def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
     if description.members:
         names = sorted(member.group_instance_id or member.client_id for member in description.members)
         yield Finding("note", subject, f"{description.state.name.lower()}, members now: {', '.join(names)}")
+
+
+def members_of(cluster: Cluster, group: str) -> list[str]:
+    """Return the members of the group, each by its client id and host; none if there is no such group."""
+    try:
+        return [f"{each.client_id} at {each.host}" for each in _describe(cluster, group).members]
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+            raise call_error(error.args[0], f"the members of group {group}") from error
+        return []
 
 
 def _describe(cluster: Cluster, group: str) -> ConsumerGroupDescription:

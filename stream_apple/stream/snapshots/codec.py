@@ -329,7 +329,7 @@ class MessagePlace(NamedTuple):
 
     model: str
     at: int
-    index: int
+    number: int
     of: int
 
 

@@ -41,13 +41,13 @@ def newest_snapshot(
                 if not (record.key() or b"").startswith(prefix):
                     continue
                 place = read_place(record.value())
-                if place is not None and place.index == 0:
+                if place is not None and place.number == 0:
                     first = record.offset()
-                elif place is None or before is None or place != before._replace(index=before.index + 1):
+                elif place is None or before is None or place != before._replace(number=before.number + 1):
                     before = None
                     continue
                 before = place
-                if place.index < place.of - 1 or place.of == 1:
+                if place.number < place.of - 1 or place.of == 1:
                     continue
                 if place.at not in usable or (newest is not None and place.at < newest[0].at):
                     continue

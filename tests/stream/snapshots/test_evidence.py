@@ -341,7 +341,7 @@ class TestMissingSnapshots:
         cluster = cluster_with({number: records[:10] for number, records in input_log().items()})
         if earlier:
             Worker(cluster).run()
-            for number, records in input_log().items():
+            for records in input_log().values():
                 cluster.load(TOPICS.examples, records[10:])
         else:
             cluster = cluster_of_all()

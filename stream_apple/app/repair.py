@@ -4,12 +4,8 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import NamedTuple, TypeVar, cast
 
-from confluent_kafka import TopicPartition
-
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
-from stream_apple.adapters.kafka.client_properties import reader_properties
-from stream_apple.adapters.kafka.errors import translated
-from stream_apple.adapters.kafka.log_reader import KafkaLogs, open_consumer
+from stream_apple.adapters.kafka.log_reader import KafkaLogs, commit_outside
 from stream_apple.adapters.kafka.preflight.cluster_check import members_of
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
@@ -53,12 +49,7 @@ def carry_out(config: Config, repairs: Sequence[Repair]) -> None:
     cluster, topic = Cluster(config.kafka), config.topics.examples
     _refuse_members(cluster, config.worker.group)
     wanted = {each.partition: each.committed for each in repairs if each.committed is not None}
-    places = [TopicPartition(topic, number, each.offset, each.metadata) for number, each in wanted.items()]
-    with (
-        closing(open_consumer(reader_properties(config.kafka, config.worker.group))) as consumer,
-        translated(f"committing offsets of {topic}"),
-    ):
-        consumer.commit(offsets=places, asynchronous=False)
+    commit_outside(config.kafka, config.worker.group, topic, wanted)
     with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
         found = logs.decided(list(wanted))
     if found != wanted:

@@ -334,6 +334,16 @@ def committed_now(
         return view.committed_now(partitions)
 
 
+def commit_outside(properties: Properties, group: str, topic: str, offsets: Mapping[int, Committed]) -> None:
+    """Commit these offsets of a group without joining it, which the broker accepts only while it has no members."""
+    places = [TopicPartition(topic, number, each.offset, each.metadata) for number, each in offsets.items()]
+    with (
+        closing(open_consumer(reader_properties(properties, group))) as consumer,
+        translated(f"committing offsets of {topic}"),
+    ):
+        consumer.commit(offsets=places, asynchronous=False)
+
+
 class KafkaLogs:
     """`snapshots.store.Logs` of a cluster: reads a group's offsets and all of its topics, and changes nothing.
 

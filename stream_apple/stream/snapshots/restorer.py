@@ -132,8 +132,9 @@ class Restorer:
         else:
             self._restore = _Restore(self._broker, self._provenance, partition, self._now)
         _log.warning(
-            "snapshot_missing" if isinstance(error, SnapshotMissingError) else "snapshot_too_new",
+            "snapshot_replaced",
             partition=number,
+            reason="missing" if isinstance(error, SnapshotMissingError) else "too_new",
             offset=saved.at,
             model_from=lineage.start if found is None else found.at,
             source="log" if found is None else "snapshot",

@@ -272,7 +272,7 @@ class TestLostAnswers:
         told.clear()
         Worker(cluster).run()
         assert sorted(outputs_of(cluster)[TOPICS.predictions, 0]) == sorted(expected[TOPICS.predictions, 0])
-        assert [event["source"] for event in told if event["event"] == "snapshot_too_new"] == ["log"]
+        assert [(e["reason"], e["source"]) for e in told if e["event"] == "snapshot_replaced"] == [("too_new", "log")]
         without_newest_answers(cluster, 3, 3)
         cluster.log(TOPICS.examples, 0).delete_before(2)
         cluster.log(TOPICS.models, 0).compact()
@@ -349,7 +349,7 @@ class TestMissingSnapshots:
         self._lose(cluster)
         told.clear()
         worker = Worker(cluster).run()
-        (event,) = [event for event in told if event["event"] == "snapshot_missing"]
+        (event,) = [event for event in told if event["event"] == "snapshot_replaced" and event["reason"] == "missing"]
         assert event["source"] == ("snapshot" if earlier else "log")
         assert outputs_of(cluster) == expected
         assert wanted is not None

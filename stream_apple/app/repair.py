@@ -1,7 +1,7 @@
-"""Rebuilds committed offsets whose notes something else has replaced, from the snapshots and answers of the group."""
+"""Rebuilds offsets of a group that are lost, or whose notes another consumer has replaced, from what it has written."""
 
 from collections.abc import Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import NamedTuple, TypeVar, cast
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
@@ -10,9 +10,9 @@ from stream_apple.adapters.kafka.preflight.cluster_check import members_of
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
-from stream_apple.stream.log.ports import Broker, Committed
+from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.positions.lineage import ForeignNoteError, OffsetMetadata, Provenance
-from stream_apple.stream.snapshots.evidence import newest_answer
+from stream_apple.stream.snapshots.evidence import AnswerLogs, newest_answers
 from stream_apple.stream.snapshots.newest import newest_snapshot
 
 _T = TypeVar("_T")
@@ -21,17 +21,19 @@ _T = TypeVar("_T")
 class Repair(NamedTuple):
     """Says what is committed of a partition, and what should be.
 
-    found      the committed offset
-    evidence   what the logs have: the newest snapshot and answer
-    committed  what to commit instead; None if `found` has a note, or if `missing`
-    missing    why the note can't be rebuilt; "" if it can, or need not be
+    text       the evidence; if it is not enough, what is missing; "" if nothing is damaged
+    committed  what to commit instead of `found`; None if nothing is damaged, or if evidence is missing
     """
 
     partition: int
     found: Committed | None
-    evidence: str = ""
+    text: str = ""
     committed: Committed | None = None
-    missing: str = ""
+
+    @property
+    def missing(self) -> bool:
+        """Whether the offset is damaged, and can't be rebuilt."""
+        return bool(self.text) and self.committed is None
 
 
 def plan_repair(config: Config) -> list[Repair]:
@@ -41,7 +43,7 @@ def plan_repair(config: Config) -> list[Repair]:
     provenance = Provenance.of(config)
     with closing(KafkaLogs(config, cluster, RetryPolicy(REQUEST_S))) as logs:
         offsets = logs.decided(logs.chosen(()))
-        return [_planned(logs, provenance, number, committed) for number, committed in offsets.items()]
+        return [plan_partition(logs, provenance, number, committed) for number, committed in offsets.items()]
 
 
 def carry_out(config: Config, repairs: Sequence[Repair]) -> None:
@@ -54,8 +56,8 @@ def carry_out(config: Config, repairs: Sequence[Repair]) -> None:
         found = logs.decided(list(wanted))
     if found != wanted:
         raise ConfigurationError(
-            f"expected group {config.worker.group} to hold what was committed, {wanted}, found {found}: something else "
-            f"commits in this group; stop it, and repeat `stream-apple repair`"
+            f"expected group {config.worker.group} to hold {wanted}, which was committed, found {found}: stop what "
+            f"else commits in this group, and repeat `stream-apple repair`"
         )
 
 
@@ -67,40 +69,36 @@ def _refuse_members(cluster: Cluster, group: str) -> None:
         )
 
 
-def _planned(logs: KafkaLogs, provenance: Provenance, number: int, committed: Committed | None) -> Repair:
-    found = Repair(number, committed)
-    if committed is None:
-        return found
-    try:
-        provenance.read_metadata(number, committed)
-    except ForeignNoteError:
-        pass
-    else:
-        return found
-    if provenance.merging is not None:
-        return found._replace(missing="its model is merged, and only the lost note knew the rounds that it has passed")
-    topics = provenance.topics
-    log = logs.log_range(topics.examples, number)
+def plan_partition(logs: AnswerLogs, provenance: Provenance, number: int, committed: Committed | None) -> Repair:
+    """Return what is to be done for a partition of which this is committed; ConfigurationError for other settings."""
+    repair, topics = Repair(number, committed), provenance.topics
+    with suppress(ForeignNoteError):
+        if committed is not None:
+            provenance.read_metadata(number, committed)
+            return repair
+    log, answers = logs.log_range(topics.examples, number), logs.log_range(topics.predictions, number)
     newest = _result(newest_snapshot(logs, provenance, number))
     pointer, lineage = newest or (None, provenance.lineage(number, log.low))
-    # The reader of undecided records, which only a broker has, is not needed: the ends of these logs include them.
-    predicted, last = _result(newest_answer(cast("Broker", logs), provenance, number, lineage))
-    evidence = (
-        f"{'no snapshot' if pointer is None else f'a snapshot at {pointer.at}'}, "
-        f"{'no answer' if last < 0 else f'answers up to {last}'} of model {lineage.model}"
-    )
-    found = found._replace(evidence=evidence)
-    if pointer is None and predicted < 0:
-        return found._replace(
-            missing=f"found {evidence}, which would begin with the first record in the log, {log.low}: nothing proves "
-            f"where the model began"
-        )
-    if predicted < 0 and logs.log_range(topics.predictions, number).low > 0:
-        return found._replace(missing=f"found {evidence}: answers after the snapshot may have been deleted")
-    offset = max(last + 1, 0 if pointer is None else pointer.at)
-    if offset > log.high or (0 if pointer is None else pointer.at) < log.low * (pointer is not None):
-        return found._replace(missing=f"found {evidence}, but the records from {log.low} to {log.high} in the log")
-    return found._replace(committed=Committed(offset, OffsetMetadata(lineage, pointer).to_text()))
+    if lineage is None:
+        return repair._replace(text="its newest snapshot is of a model with other settings: restore these first")
+    predicted, refused, others = _result(newest_answers(logs, provenance, number, lineage))
+    if committed is None and pointer is None and predicted < 0:
+        return repair
+    last = max(predicted, refused)
+    offset = max(last + 1, log.low if pointer is None else pointer.at)
+    snapshot = "no snapshot" if pointer is None else f"a snapshot at {pointer.at}"
+    text = f"{snapshot}, {'no answer' if last < 0 else f'answers up to {last}'} of model {lineage.model}"
+    if provenance.merging is not None:
+        text = "its model is merged, and only the lost note knew the rounds that it has passed"
+    elif others > predicted:
+        text += f", and a later prediction, of record {others}, of another model"
+    elif predicted < 0 and (pointer is not None or answers.high > 0):
+        text += ", and no prediction of it: nothing proves which records have answers"
+    elif offset > log.high:
+        text += f", and the end of {topics.examples}-{number} at {log.high}: records are lost"
+    else:
+        return repair._replace(text=text, committed=Committed(offset, OffsetMetadata(lineage, pointer).to_text()))
+    return repair._replace(text=text)
 
 
 def _result(steps: Generator[None, None, _T]) -> _T:

@@ -1,4 +1,4 @@
-"""`stream-apple repair`: rebuild committed offsets whose notes something else has replaced."""
+"""`stream-apple repair`: rebuild committed offsets that are lost, or whose notes another consumer has replaced."""
 
 from pathlib import Path
 
@@ -16,12 +16,12 @@ from stream_apple.errors import ConfigurationError
 @FROM_MODEL
 @click.option("--yes", is_flag=True, help="Commit what the command shows.  [default: only show it]")
 def command(path: Path | None, from_model: Path | None, *, yes: bool) -> None:
-    """Rebuild committed offsets whose notes something else has replaced.
+    """Rebuild offsets of the workers' group that are lost, or whose notes another consumer has replaced.
 
     If another consumer commits in the workers' group, `run` ends with 78. This command rebuilds the offset and the note
     of each such partition from the newest snapshot and the newest answers. Other partitions stay as they are.
 
-    The group must have no members. Without --yes the command only shows what it would commit. Exits with 78, and
+    The group must have no members. Without --yes the command only shows what it would commit. It exits with 78, and
     commits nothing, if a partition lacks the evidence.
     """
     # These import numba and the Kafka client, for which `--help` would wait.
@@ -30,21 +30,17 @@ def command(path: Path | None, from_model: Path | None, *, yes: bool) -> None:
     config = load_with_model(path, from_model)
     repairs = plan_repair(config)
     table = Table("partition", "committed", "note", "evidence", "to commit", box=box.SIMPLE_HEAD)
-    for each in repairs:
-        damaged = bool(each.committed or each.missing)
-        table.add_row(
-            str(each.partition),
-            "nothing" if each.found is None else str(each.found.offset),
-            "" if each.found is None else "damaged" if damaged else "good",
-            each.evidence,
-            "" if each.committed is None else f"{each.committed.offset} {each.committed.metadata}",
-        )
+    for number, found, text, committed in repairs:
+        note = "damaged" if text else "" if found is None else "good"
+        offset = "nothing" if found is None else str(found.offset)
+        table.add_row(str(number), offset, note, text, committed and f"{committed.offset} {committed.metadata}")
     table_console().print(table)
-    lacking = [f"{config.topics.examples}-{each.partition}: {each.missing}" for each in repairs if each.missing]
-    if lacking:
-        raise ConfigurationError(f"expected the evidence for each damaged note, {'; '.join(lacking)}. Nothing was done")
+    if lacking := [f"{config.topics.examples}-{each.partition}: {each.text}" for each in repairs if each.missing]:
+        raise ConfigurationError(
+            f"expected evidence of each damaged offset, found {'; '.join(lacking)}. Nothing was committed"
+        )
     if not any(each.committed for each in repairs):
-        say("no note is damaged: nothing to do")
+        say("nothing is damaged")
     elif yes:
         carry_out(config, repairs)
         say("committed, and read back")

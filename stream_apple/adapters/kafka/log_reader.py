@@ -22,7 +22,7 @@ from stream_apple.adapters.kafka.errors import (
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, DEADLINE_S, RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
-from stream_apple.stream.log.ports import Committed, LogRange, Place, Record
+from stream_apple.stream.log.ports import Committed, LogRange, Place, ReaderSource, Record
 
 LOST_OFFSETS = "the group's offsets are lost, which `stream-apple check` tells"
 """Why a group may seem to have nothing."""
@@ -364,6 +364,7 @@ class KafkaLogs:
         self._cluster = cluster
         self._retry = retry or RetryPolicy()
         self._properties = reader_properties(config.kafka, config.worker.group, ahead_kib)
+        self.undecided: ReaderSource = GroupView(self._properties, self._examples, self._retry)
         # Ends of logs include undecided records, so that every offset committed before the question lies below them.
         self._consumer = open_consumer({**self._properties, "isolation.level": "read_uncommitted"}, SILENT)
 

@@ -146,8 +146,8 @@ class OwnedPartitions:
         """Read on in what one partition's model is found by; resume the partition when its model is complete."""
         partition = self._restorer.read_on()
         if partition is not None:
-            # Its model may come from an earlier snapshot than was planned when the partition was assigned.
-            self._broker.pause(partition.number, partition.plan.fetch_from)
+            if partition.restarted:
+                self._broker.pause(partition.number, partition.plan.fetch_from)
             self._go_on(partition)
             if partition.model.held is None:
                 self._broker.resume(partition.number)

@@ -28,7 +28,7 @@ from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.merging.stacks import copy_into
 from stream_apple.core.learner.state.table import BLOCK_SLOTS, blocks_of, check_finite
 from stream_apple.core.learner.state_digest import StateDigest
-from stream_apple.errors import SnapshotError
+from stream_apple.errors import SnapshotError, SnapshotMissingError
 from stream_apple.stream.model.model_image import Ended, ModelImage
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
@@ -80,6 +80,7 @@ class StoredManifest(StoredSums):
     partition: Any
     start: Any
     gaps: Any = ()
+    skips: Any = ()
     options: Any
     digest: Any
     ended_epoch: Epoch
@@ -183,6 +184,7 @@ def _manifest(model: PartitionModel, image: ModelImage, digest: str) -> Manifest
         "partition": model.partition,
         "start": image.lineage.start,
         "gaps": image.lineage.gaps,
+        "skips": image.lineage.skips,
         "options": model.learner.options.identity(),
         "digest": digest,
         "ended_epoch": image.ended.epoch,
@@ -284,7 +286,9 @@ class SnapshotDecoder:
                 "of": 1 if alone else len(self._blocks) + 1,
             }
             if place != expected:
-                raise SnapshotError(f"message {self._next}: expected {expected}, found {in_short(place)}")
+                # If others of the snapshot are in its place, the rest of a torn transaction may be all that is left.
+                kind = SnapshotMissingError if place | {"index": self._next} == expected else SnapshotError
+                raise kind(f"message {self._next}: expected {expected}, found {in_short(place)}")
             if alone or self._next == len(self._blocks):
                 most = MOST_OF_A_MANIFEST
             else:
@@ -324,22 +328,13 @@ class SnapshotDecoder:
             self._kept.finish(table)
 
 
-class MessagePlace(NamedTuple):
-    """Says which message of which snapshot a message is, as its envelope does."""
-
-    model: str
-    at: int
-    number: int
-    of: int
-
-
-def read_place(value: bytes | None) -> MessagePlace | None:
-    """Return the place of a message in its snapshot, of any model; None if it is no such message."""
+def read_place(value: bytes | None) -> tuple[str, int, int, int]:
+    """Return a message's model, offset, index and number of messages, by its envelope; ("", 0, 0, 0) without one."""
     try:
         envelope = of_kind(_SnapshotEnvelope, unpacked_msgpack(value))
     except DAMAGES:
-        return None
-    return MessagePlace(envelope.model, envelope.at, envelope.index, envelope.of)
+        return "", 0, 0, 0
+    return envelope.model, envelope.at, envelope.index, envelope.of
 
 
 def read_stored_manifest(value: bytes | None) -> StoredManifest:

@@ -122,7 +122,7 @@ class Restorer:
             raise error
         start = max(low, lineage.start, lineage.left_out)
         usable = range(start, partition.model.publish_from + 1)
-        newest = yield from newest_snapshot(self._broker, self._provenance, number, lineage, usable, self._now)
+        newest = yield from newest_snapshot(self._broker, self._provenance, number, lineage.model, usable, self._now)
         found = None if newest is None else newest[0]
         if found is None and start > lineage.start:
             raise error
@@ -161,14 +161,13 @@ class Restorer:
 
 
 def _too_new(provenance: Provenance, partition: Partition, saved: SnapshotPointer) -> SnapshotError:
-    """Return the error for records that lack answers, and that the model of no snapshot which is left can answer."""
-    first, number = partition.model.publish_from, partition.number
-    topic = provenance.topics.examples
+    """Return the error for records that lack answers, and that the model in no snapshot can answer."""
+    first, place = partition.model.publish_from, f"{provenance.topics.examples}-{partition.number}"
     return SnapshotError(
-        f"expected a snapshot of {topic}-{number} at offset {first} or before, or all records from offset "
+        f"expected a snapshot of {place} at offset {first} or before, or all records from offset "
         f"{partition.plan.lineage.start} on, to answer the records from {first} on again, whose answers are lost; "
-        f"found a snapshot at {saved.at} as the first. To go on without these answers, set "
-        f'worker.accept_gap = ["{number}@{first}"]'
+        f"found a snapshot at {saved.at} as the first. To continue without these answers, set "
+        f'worker.accept_gap = ["{partition.number}@{first}"]'
     )
 
 
@@ -204,7 +203,7 @@ class _Restore:
             return merged is None or self._read_merged(merged, until)
         except GapError as error:
             gone = f"found that they are gone from the log ({error}): {NO_SNAPSHOT}"
-            raise SnapshotMissingError(str(self._ending(messages.incomplete(gone)))) from error
+            raise self._ending(messages.incomplete(gone, SnapshotMissingError)) from error
         except SnapshotError as error:
             raise self._ending(error) from error
 

@@ -69,7 +69,7 @@ class StoredMessages(Generic[_Decoder]):
         SnapshotError if messages are missing, damaged, or of something else.
         """
         if record is None or record.offset() > self.last:
-            raise SnapshotMissingError(str(self.incomplete("found none")))
+            raise self.incomplete("found none", SnapshotMissingError)
         if record.offset() < self._first or not (record.key() or b"").startswith(self._prefix):
             return
         with self.placed():
@@ -89,11 +89,11 @@ class StoredMessages(Generic[_Decoder]):
         try:
             yield
         except SnapshotError as error:
-            raise SnapshotError(f"{self.place}: {error}") from error
+            raise type(error)(f"{self.place}: {error}") from error
 
-    def incomplete(self, found: str) -> SnapshotError:
+    def incomplete(self, found: str, kind: type[SnapshotError] = SnapshotError) -> SnapshotError:
         """Return the error of messages that do not all come."""
-        return SnapshotError(f"{self.place}: expected {self.left} more messages, {found}")
+        return kind(f"{self.place}: expected {self.left} more messages, {found}")
 
 
 class MessageReading(Generic[_Decoder]):

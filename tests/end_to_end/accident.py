@@ -18,6 +18,7 @@ from typing import NamedTuple, Self
 import msgpack
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from end_to_end.chaos_feed import Flood
+from end_to_end.supervisor import live
 from support.command import call_command
 from support.independent_checker import Names, check_independently
 from support.kafka.cluster import COORDINATION, Cluster, coordinator_partition
@@ -152,12 +153,12 @@ class Accident:
     """Two workers at work on a cluster that is whole; a context, to be ended with `finish`.
 
     coordinator  the number of the broker that coordinates the group and the first worker's transactions
-    cut_off_s    how long the test itself keeps workers from a broker that the cluster considers well
+    harm_s       for how long the test itself keeps workers from brokers, or from starting, that are well
     """
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
         self.cluster = cluster
-        self.cut_off_s = 0.0
+        self.harm_s = 0.0
         cluster.mend()
         topics = create_worker_topics(unique_topics(cluster.direct), PARTITIONS)
         group, self.coordinator = _coordinated_by_one(cluster)
@@ -196,7 +197,8 @@ class Accident:
                 self._start(name)
             self._flood.__enter__()
             self._reader.__enter__()
-            self.await_answers("the workers answer")
+            self._await(self._all_at_work, "each worker has its share")
+            self.await_answers()
             self._reader.reset()
             self._failover.__enter__()
         except BaseException:
@@ -206,6 +208,11 @@ class Accident:
 
     def __exit__(self, *_: object) -> None:
         self._close()
+
+    @property
+    def longest_pause_s(self) -> float:
+        """The longest pause so far that has ended."""
+        return max((pause.seconds for pause in self._reader.pauses.copy().values()), default=0.0)
 
     def kill(self, name: str) -> None:
         """SIGKILL a worker, and start it again."""
@@ -223,14 +230,18 @@ class Accident:
         """Wait until the brokers that are left do all the work."""
         self._await(lambda: self.cluster.available([*self._names[:3], *COORDINATION]), "the brokers' fail-over")  # type: ignore[list-item]
 
-    def await_answers(self, what: str = "all partitions have new answers") -> None:
+    def await_answers(self) -> None:
         """Wait until each partition has answers that are new."""
         before = self._reader.answered.copy()
-        self._await(lambda: all(self._reader.answered[n] > before[n] for n in range(PARTITIONS)), what)
+        self._await(lambda: all(self._reader.answered[n] > before[n] for n in range(PARTITIONS)), "new answers")
 
     def await_in_sync(self) -> None:
         """Wait until all replicas are in sync, so that the next broker may die."""
         self._await(self.cluster.in_sync, "all replicas in sync")
+
+    def _all_at_work(self) -> bool:
+        shares = [live(worker) for worker in self._workers.values()]
+        return all(shares) and sum(map(len, shares)) == PARTITIONS
 
     def _await(self, done: Callable[[], bool], what: str, seconds: float = DEADLINE_S) -> None:
         def done_without_exit() -> bool:
@@ -263,14 +274,14 @@ class Accident:
         consumer.close()
         for worker in self._workers.values():
             self._exits[worker.terminate()] += 1
-        pause, failover_s = max(self._reader.pauses.values()), max(self._failover.longest_s, self.cut_off_s)
+        pause, failover_s = max(self._reader.pauses.values()), max(self._failover.longest_s, self.harm_s)
         print(f"exit codes {dict(self._exits)}; fail-over {failover_s:.1f} s; the longest pause was {pause}")
         print(f"pauses: {'; '.join(map(str, self._reader.pauses.values()))}")
         assert set(self._exits) <= {0, -9}, self._logs()
         self._verify()
         count = check_independently(self.cluster.direct, self._names)
         assert count == sum(wanted)
-        assert pause.seconds <= failover_s + ALLOWANCE_S, self._logs()
+        assert pause.seconds <= failover_s + ALLOWANCE_S, f"the logs are in {self._directory}"
 
     def _verify(self) -> None:
         done = call_command("verify", "--config", self._config, "--json")

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from end_to_end.accident import Accident, make_coordinators
+from end_to_end.accident import ALLOWANCE_S, Accident, make_coordinators
 from support.kafka.cluster import SIZE, Cluster
 from support.kafka.proxy import ANY, Harm
 
 pytestmark = pytest.mark.timeout(900)
 FROZEN_S = 30.0
 CUT_OFF_S = 60.0
+LATE_START_S = 20.0  # some 50 requests, one after the other, until a worker answers
 ALWAYS = float("inf")
 IN_TRANSACTIONS = [
     "AddPartitionsToTxn",
@@ -124,7 +125,7 @@ def test_two_brokers_are_down_and_return(accident: Accident) -> None:
 def test_workers_are_cut_off_from_one_broker(accident: Accident) -> None:
     """A black hole for 60 s between them and their coordinator, which is well for all others."""
     proxy = accident.cluster.proxies[accident.coordinator]
-    accident.cut_off_s = CUT_OFF_S
+    accident.harm_s = CUT_OFF_S
     proxy.black_hole()
     accident.wait(CUT_OFF_S / 2)
     accident.kill("worker-1")
@@ -138,10 +139,13 @@ def test_workers_are_cut_off_from_one_broker(accident: Accident) -> None:
 def test_everything_is_late(accident: Accident) -> None:
     """Each request takes 300 ± 300 ms longer for a minute."""
     rules = [proxy.strike(ANY, Harm.DELAY, ALWAYS, 0.3, 0.3) for proxy in accident.cluster.proxies]
-    for name in ("worker-0", "worker-1"):
-        accident.wait(20)
-        accident.kill(name)
     accident.wait(20)
+    accident.await_answers()
+    assert accident.longest_pause_s <= ALLOWANCE_S
+    accident.harm_s = LATE_START_S
+    for name in ("worker-0", "worker-1"):
+        accident.kill(name)
+        accident.wait(20)
     assert all(rule.struck for rule in rules)
     accident.finish()
 

@@ -158,6 +158,7 @@ class Broker:
         self.directory = directory
         self.log = directory / "broker.log"
         self.asleep = False
+        self._answered = False
         self._jars = jars
         self._extra = extra or {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -176,6 +177,11 @@ class Broker:
         """Whether the process is there."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def working(self) -> bool:
+        """Whether it has answered since its start, and has neither ended nor been put to sleep."""
+        return self.running and self._answered and not self.asleep
+
     def start(self) -> None:
         """Start the process and wait until it answers; RuntimeError with the end of its log if it fails."""
         self.launch()
@@ -192,6 +198,7 @@ class Broker:
         self._launch(f"-XX:SharedArchiveFile={classes}")
 
     def _launch(self, option: str) -> None:
+        self._answered = False
         command = [*self._java(self.directory), option, "kafka.Kafka", str(self.directory / _SETTINGS)]
         self._process = start_child(command, self.log)
 
@@ -272,6 +279,7 @@ class Broker:
                 break
             try:
                 if client.list_topics(timeout=0.5).brokers:
+                    self._answered = True
                     return
             except KafkaException:
                 continue

@@ -162,7 +162,7 @@ class Cluster:
         )
 
     def _working(self) -> list[int]:
-        return [number for number, broker in enumerate(self.brokers) if broker.running and not broker.asleep]
+        return [number for number, broker in enumerate(self.brokers) if broker.working]
 
     def _metadata(self) -> ClusterMetadata | None:
         """What a new client learns from the brokers that work; None without an answer within a second."""

@@ -21,7 +21,8 @@ from end_to_end.chaos_feed import Flood
 from end_to_end.supervisor import live
 from support.command import call_command
 from support.independent_checker import Names, check_independently
-from support.kafka.cluster import COORDINATION, Cluster, coordinator_partition
+from support.kafka.cluster import COORDINATION, SIZE, Cluster, coordinator_partition
+from support.kafka.proxy import Harm
 from support.topics import LogEnds, create_worker_topics, unique_topics
 from support.waiting import DEADLINE_S, wait_until
 from support.worker_config import write_config
@@ -32,7 +33,8 @@ from stream_apple.config import load
 from stream_apple.stream.model.warmup import warm_up
 
 PARTITIONS = 4
-NAMES = ("worker-0", "worker-1")
+# Their hashes differ by three, the number of partitions, so one broker can coordinate the transactions of both.
+NAMES = ("worker-0", "worker-3")
 ALLOWANCE_S = 10.0
 """How much longer than the cluster's own fail-over answers may pause."""
 _RATE = 200
@@ -152,7 +154,7 @@ class Failover:
 class Accident:
     """Two workers at work on a cluster that is whole; a context, to be ended with `finish`.
 
-    coordinator  the number of the broker that coordinates the group and the first worker's transactions
+    coordinator  the number of the broker that coordinates the group and all transactions of its workers
     harm_s       for how long the test itself keeps workers from brokers, or from starting, that are well
     """
 
@@ -213,6 +215,11 @@ class Accident:
     def longest_pause_s(self) -> float:
         """The longest pause so far that has ended."""
         return max((pause.seconds for pause in self._reader.pauses.copy().values()), default=0.0)
+
+    def catch(self, request_name: str) -> None:
+        """Have a request of each worker on its way to the coordinator, where it will never arrive."""
+        rule = self.cluster.proxies[self.coordinator].strike(request_name, Harm.SILENCE, len(NAMES))
+        self._await(lambda: len(rule.struck) == len(NAMES), f"a request {request_name} of each worker")
 
     def kill(self, name: str) -> None:
         """SIGKILL a worker, and start it again."""
@@ -299,13 +306,13 @@ class Accident:
 
 
 def _coordinated_by_one(cluster: Cluster) -> tuple[str, int]:
-    """A new group, and the broker that coordinates both it and the transactions of its first worker."""
-    offsets, states = COORDINATION
+    """A new group, and the broker that coordinates both it and the transactions of all its workers."""
+    offsets, states = ([cluster.leader(topic, number) for number in range(SIZE)] for topic in COORDINATION)
     while True:
         group = f"group-{uuid.uuid4().hex[:8]}"
-        number = cluster.leader(offsets, coordinator_partition(group))
-        if number == cluster.leader(states, coordinator_partition(f"{group}-{NAMES[0]}")):
-            return group, number
+        of_workers = {states[coordinator_partition(f"{group}-{name}")] for name in NAMES}
+        if of_workers == {offsets[coordinator_partition(group)]}:
+            return group, of_workers.pop()
 
 
 def make_coordinators(cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from end_to_end.accident import ALLOWANCE_S, Accident, make_coordinators
+from end_to_end.accident import ALLOWANCE_S, NAMES, Accident, make_coordinators
 from support.kafka.cluster import SIZE, Cluster
 from support.kafka.proxy import ANY, Harm
 
@@ -51,11 +51,10 @@ def accident(cluster: Cluster, tmp_path: Path) -> Iterator[Accident]:
     ],
 )
 def test_the_coordinator_dies(accident: Accident, request_name: str) -> None:
-    """SIGKILL of the broker that coordinates group and transactions, with a request on its way; a worker dies, too."""
-    rule = accident.cluster.proxies[accident.coordinator].strike(request_name, Harm.SILENCE)
-    rule.wait()
+    """SIGKILL of the broker that coordinates group and transactions, with requests on their way; a worker dies, too."""
+    accident.catch(request_name)
     accident.cluster.brokers[accident.coordinator].kill()
-    accident.kill("worker-1")
+    accident.kill(NAMES[1])
     accident.await_failover()
     accident.await_answers()
     accident.cluster.start([accident.coordinator])
@@ -68,7 +67,7 @@ def test_rolling_restart(accident: Accident) -> None:
     """Each broker stops in order and returns, as in an upgrade."""
     for number in range(SIZE):
         accident.cluster.brokers[number].stop()
-        accident.kill(f"worker-{number % 2}")
+        accident.kill(NAMES[number % 2])
         accident.await_failover()
         accident.await_answers()
         accident.cluster.start([number])
@@ -83,7 +82,7 @@ def test_each_broker_is_killed_in_turn(accident: Accident) -> None:
     for number in range(SIZE):
         accident.cluster.brokers[number].kill()
         accident.wait(3 * number)
-        accident.kill(f"worker-{number % 2}")
+        accident.kill(NAMES[number % 2])
         accident.await_failover()
         accident.await_answers()
         accident.cluster.start([number])
@@ -96,10 +95,11 @@ def test_each_broker_is_killed_in_turn(accident: Accident) -> None:
 def test_the_coordinator_is_frozen(accident: Accident) -> None:
     """SIGSTOP for 30 s: its connections stay and are silent, and it wakes as a stranger to the cluster."""
     broker = accident.cluster.brokers[accident.coordinator]
+    accident.catch("AddPartitionsToTxn")
     broker.sleep()
     began = time.monotonic()
     accident.wait(5)
-    accident.kill("worker-1")
+    accident.kill(NAMES[1])
     accident.wait(began + FROZEN_S - time.monotonic())
     broker.wake()
     accident.await_in_sync()
@@ -114,7 +114,7 @@ def test_two_brokers_are_down_and_return(accident: Accident) -> None:
     for number in down:
         accident.cluster.brokers[number].kill()
     accident.wait(10)
-    accident.kill("worker-0")
+    accident.kill(NAMES[0])
     accident.wait(10)
     accident.cluster.start(down)
     accident.await_failover()
@@ -129,7 +129,7 @@ def test_workers_are_cut_off_from_one_broker(accident: Accident) -> None:
     accident.harm_s = CUT_OFF_S
     proxy.black_hole()
     accident.wait(CUT_OFF_S / 2)
-    accident.kill("worker-1")
+    accident.kill(NAMES[1])
     accident.wait(CUT_OFF_S / 2)
     proxy.restore()
     accident.await_answers()
@@ -144,7 +144,7 @@ def test_everything_is_late(accident: Accident) -> None:
     accident.await_answers()
     assert accident.longest_pause_s <= LATE_COMMIT_S + ALLOWANCE_S
     accident.harm_s = LATE_START_S
-    for name in ("worker-0", "worker-1"):
+    for name in NAMES:
         accident.kill(name)
         accident.wait(20)
     assert all(rule.struck for rule in rules)
@@ -157,7 +157,7 @@ def test_everything_comes_twice(accident: Accident) -> None:
     rules = [
         proxy.strike(name, Harm.DUPLICATE, ALWAYS) for proxy in accident.cluster.proxies for name in IN_TRANSACTIONS
     ]
-    for name in ("worker-0", "worker-1"):
+    for name in NAMES:
         accident.wait(20)
         accident.kill(name)
     accident.wait(20)

@@ -179,9 +179,9 @@ class Cluster:
 def coordinator_partition(identity: str, partitions: int = 3) -> int:
     """The partition of `__consumer_offsets` or `__transaction_state` whose leader coordinates a group or an id.
 
-    As in Kafka: Java's hash of the text, made positive, modulo the number of partitions.
+    As in Kafka: the absolute value of Java's hash of the text, modulo the number of partitions.
     """
     number = 0
     for character in identity:
         number = (31 * number + ord(character)) & 0xFFFFFFFF
-    return (number & 0x7FFFFFFF) % partitions
+    return min(number, (1 << 32) - number) % partitions

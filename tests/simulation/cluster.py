@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from simulation.group import Group
 from simulation.log import Message, PartitionLog
+from simulation.network import Network
 from simulation.transactions import Coordinator
 from support.records import FakeRecord
 
@@ -14,7 +15,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class MemoryCluster:
-    """Topics by name and number of partitions."""
+    """Topics by name and number of partitions, and the network that carries the requests of producers to them."""
 
     def __init__(self, topics: Mapping[str, int]) -> None:
         self._logs = {
@@ -22,6 +23,7 @@ class MemoryCluster:
         }
         self._groups: dict[tuple[str, str], Group] = {}
         self.transactions = Coordinator()
+        self.network = Network()
 
     def logs(self, topic: str) -> Sequence[PartitionLog]:
         """The partitions of a topic; ConfigurationError if it does not exist."""

@@ -2,8 +2,9 @@
 
 At every step one of these happens: a process takes a turn, is started, killed, asked to stop, or made to fail at one
 of its next calls; falls asleep and wakes up as a zombie; its session ends; a transaction times out; a second process
-with the same identity appears; or what belongs to a kind of group, such as that records arrive. Afterwards one clean
-process finishes, zombies wake up, and the result is checked.
+with the same identity appears; or what belongs to a kind of group, such as that records arrive. Between any two requests
+of producers, late copies of earlier ones may arrive. Afterwards one clean process finishes, zombies wake up, the last
+late requests arrive, and the result is checked.
 """
 
 import random
@@ -14,8 +15,12 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from simulation.cluster import MemoryCluster
 from simulation.faults import Fault, Kind, When
 from simulation.member_process import Delivery, MemberProcess, at_once
+from simulation.network import GIVEN_UP, RESENT, Fate, Request
 
 Note = Callable[[str], None]
+
+_FATES = sorted(RESENT)
+_FATES_OF_INIT = sorted(RESENT - GIVEN_UP)  # a client that has no epoch does not give up
 
 _P = TypeVar("_P", bound=MemberProcess)
 _H = TypeVar("_H", bound="History[Any]")
@@ -35,6 +40,8 @@ class History(ABC, Generic[_P]):
     TURNS: ClassVar[Sequence[int]]
     """How many iterations a process makes at once: often enough several that it gets somewhere."""
     IDENTITIES: ClassVar[Sequence[str]]
+    RESENT_SHARES: ClassVar[Sequence[float]] = (0.0, 0.01, 0.05)
+    """Shares of requests that are sent more than once, one of which is drawn for a history."""
 
     def __init__(
         self, draw: random.Random, cluster: MemoryCluster, group: str, topic: str, note: Note = silent
@@ -46,9 +53,24 @@ class History(ABC, Generic[_P]):
         self._living: list[_P] = []
         self._asleep: list[_P] = []
         self._identities = self.IDENTITIES
-        late = random.Random(draw.random())
+        seed = draw.random()
+        late = random.Random(seed)
         cluster.transactions.lags = lambda: late.random() < 0.3
+        self.network = cluster.network
+        self._disturb_network(random.Random(seed + 1))
         self.processes: list[_P] = []
+
+    def _disturb_network(self, draw: random.Random) -> None:
+        share, due = draw.choice(self.RESENT_SHARES), draw.choice([0.02, 0.1, 0.5])
+
+        def fate(request: Request) -> Fate:
+            if draw.random() >= share:
+                return Fate.PROMPT
+            return draw.choice(_FATES_OF_INIT if request is Request.INIT else _FATES)
+
+        self.network.fate = fate
+        self.network.due = lambda _: draw.random() < due
+        self.network.pick = draw.randrange
 
     @abstractmethod
     def _make(self, identity: str, delivery: Delivery, *, clean: bool) -> _P:
@@ -167,6 +189,7 @@ class History(ABC, Generic[_P]):
         for instance in self._group.members:
             self._group.expire(instance)
         self._cluster.time_out_transactions()
+        self.network.calm()
         last = self._make(self._draw.choice(self.IDENTITIES), at_once, clean=True)
         self._note(f"one clean process finishes, {last.instance}")
         self._complete(last)
@@ -175,6 +198,7 @@ class History(ABC, Generic[_P]):
             for _ in range(3):
                 if process.ended is None:
                     process.step()
+        self.network.settle()
         self._check(last)
 
     def _name(self, process: _P) -> str:

@@ -5,8 +5,8 @@ have been obeyed, or may hang in the network. A copy that hangs can arrive at an
 by then. The cluster then obeys or refuses it by what is true at that time.
 """
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import TypeVar
 
@@ -40,24 +40,24 @@ class Fate(StrEnum):
 
 RESENT = frozenset(Fate) - {Fate.PROMPT}
 """Fates in which the client sends the request more than once."""
-_HANGING = frozenset({Fate.LATE, Fate.STUCK})
-GIVEN_UP = frozenset({Fate.UNANSWERED, Fate.STUCK})
+HANGING = (Fate.LATE, Fate.STUCK)
+GIVEN_UP = (Fate.STUCK, Fate.UNANSWERED)
 
 
 class Network:
     """Carries requests to the cluster, in the order in which clients send them, except for the copies that hang.
 
     fate     decides what happens to a request
-    due      whether one of so many copies that hang arrives now; it is asked between any two requests, and each fetch
-    pick     which of so many copies that hang arrives
+    due      decides whether one of the copies that hang arrives now; it is called before each request and each fetch
+    pick     decides which of N copies that hang arrives
     sent     all requests so far, without their repetitions
-    struck   how often each request had each fate but the prompt one
-    arrived  how many late copies of each request arrived, and whether the cluster obeyed them
+    struck   how many requests of each kind had each fate except the prompt one
+    arrived  how many late copies of each kind arrived, and whether the cluster obeyed them
     """
 
     def __init__(self) -> None:
         self.fate: Callable[[Request], Fate] = lambda _: Fate.PROMPT
-        self.due: Callable[[int], bool] = lambda _: False
+        self.due: Callable[[], bool] = lambda: False
         self.pick: Callable[[int], int] = lambda _: 0
         self.sent: list[Request] = []
         self.struck: Counter[tuple[Request, Fate]] = Counter()
@@ -71,7 +71,7 @@ class Network:
         if fate is Fate.PROMPT:
             return effect()
         self.struck[request, fate] += 1
-        if fate in _HANGING:
+        if fate in HANGING:
             self._hanging.append((request, effect))
         elif fate is not Fate.LOST:
             self._obey(effect)
@@ -79,9 +79,27 @@ class Network:
             raise AbortableError(f"{request}: no answer")
         return effect()
 
+    def delay(self, delayed: Request, by: int, fates: Iterator[Fate]) -> None:
+        """Give such requests these fates, in turn; the copies that hang arrive after `by` further requests."""
+        due: deque[int] = deque()
+
+        def fate(request: Request) -> Fate:
+            drawn = next(fates) if request is delayed else Fate.PROMPT
+            if drawn in HANGING:
+                due.append(len(self.sent) + 1 + by)
+            return drawn
+
+        def is_due() -> bool:
+            if due[0] > len(self.sent):
+                return False
+            due.popleft()
+            return True
+
+        self.fate, self.due = fate, is_due
+
     def pass_time(self) -> None:
         """Let the copies arrive that are due."""
-        while self._hanging and self.due(len(self._hanging)):
+        while self._hanging and self.due():
             self._arrive(self.pick(len(self._hanging)))
 
     def calm(self) -> None:

@@ -1,7 +1,7 @@
 """The transaction coordinator in memory: who may write under a transactional id, and the end of each transaction.
 
-A transactional id belongs to one producer epoch at a time. `init` begins a new one: what the previous epoch left open is
-aborted, and every request of it is refused from then on. Offsets that are sent to a transaction are pending in their
+A transactional id belongs to one producer epoch at a time. `init` begins a new one: what the previous epoch left open
+is aborted, and every request of it is refused from then on. Offsets that are sent to a transaction are pending in their
 group until it ends.
 
 Each public method obeys one of Kafka's requests, by what is true when the request arrives. A request names its epoch,

@@ -67,7 +67,7 @@ class MemoryCluster:
             log.compact()
 
     def time_out_transactions(self) -> None:
-        """Abort every open transaction; whoever has one is fenced."""
+        """Abort every open transaction, as if all had been open for too long."""
         self.transactions.settle()
         for number in self.transactions.open_ids().values():
             self.transactions.time_out(number)

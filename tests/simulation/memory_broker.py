@@ -277,9 +277,7 @@ class MemoryBroker:
             transaction.failed = str(error)
             raise
         self._end()
-        if transaction.resent and not self.keeps_epochs:
-            self._epoch_over = True
-            self._fence()
+        self._epoch_over = transaction.resent and not self.keeps_epochs
 
     def _commit(self, transaction: OpenTransaction, offsets: Mapping[int, Committed]) -> None:
         producer, group, coordinator = self._live_producer(), self._group, self._cluster.transactions

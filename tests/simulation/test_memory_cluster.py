@@ -11,7 +11,6 @@ from simulation.memory_broker import Member, MemoryBroker
 from simulation.network import Fate, Request
 from support.assignment import Recorder
 
-from stream_apple.errors import BrokerError
 from stream_apple.stream.log.ports import AbortableError, Committed
 
 TRANSACTION, OTHER = 1, 2
@@ -85,18 +84,21 @@ class TestLog:
 class TestTransactions:
     """Of one producer."""
 
-    def test_a_time_out_fences(self, cluster: MemoryCluster) -> None:
-        """What was sent is aborted, and the owner can only leave."""
+    def test_a_time_out(self, cluster: MemoryCluster) -> None:
+        """What was sent is aborted; the owner can begin again."""
         broker = owning(cluster)
         broker.begin()
         broker.send("outputs", 0, None, b"v", 1)
         assert cluster.log("outputs", 0).stable == 0
         cluster.time_out_transactions()
         assert cluster.log("outputs", 0).range() == (0, 2)
-        with pytest.raises(BrokerError, match="_FENCED"):
+        with pytest.raises(AbortableError, match="open for longer"):
             broker.commit({0: Committed(1, "")})
-        broker.close()
-        assert texts(cluster.log("outputs", 0)) == []
+        broker.abort()
+        broker.begin()
+        broker.send("outputs", 0, None, b"again", 1)
+        broker.commit({0: Committed(1, "")})
+        assert texts(cluster.log("outputs", 0)) == [b"again"]
 
     def test_late_markers(self, cluster: MemoryCluster) -> None:
         """A commit that has returned is durable; whoever asks for offsets, or begins anew, waits for its end."""

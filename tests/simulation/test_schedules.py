@@ -199,7 +199,7 @@ class TestRandomHistories:
     """Many workers, and all kinds of accidents at once."""
 
     def test_histories(self) -> None:
-        """Crashes, restarts, zombies, rebalances, aborts, time-outs, late requests, compaction, retention: in any order.
+        """Crashes, restarts, zombies, rebalances, aborts, time-outs, late requests, compaction, retention.
 
         Requests have every fate. Processes end in every way, and partitions go through every state.
         """

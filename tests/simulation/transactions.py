@@ -61,6 +61,7 @@ class Coordinator:
         self._epochs: dict[str, int] = {}
         self._open: dict[str, _Transaction] = {}
         self._ended: dict[str, bool] = {}  # whether the current epoch's latest transaction was committed
+        self._timed_out: set[Producer] = set()
         self._written: dict[tuple[Producer, PartitionLog], list[int]] = {}
         self._numbers = count(1)
 
@@ -72,7 +73,12 @@ class Coordinator:
         return Producer(transactional_id, self._epochs[transactional_id])
 
     def check(self, producer: Producer) -> None:
-        """FencedError if somebody else holds the producer's id, or its transaction took too long."""
+        """FencedError if there is a newer epoch; AbortableError if it began because a transaction took too long.
+
+        Kafka's answer is the same for both, but a client knows for how long its transaction has been open.
+        """
+        if producer in self._timed_out:
+            raise AbortableError(f"{producer.transactional_id}: open for longer than transaction.timeout.ms (_FENCED)")
         if self._epochs[producer.transactional_id] != producer.epoch:
             raise FencedError(f"{producer.transactional_id}: there is a newer producer with this id (_FENCED)")
 
@@ -119,9 +125,10 @@ class Coordinator:
             raise AbortableError(f"{transactional_id}: no transaction is open (INVALID_TXN_STATE)")
 
     def time_out(self, transaction: int) -> None:
-        """Abort a transaction as if it had been open for too long; its producer is fenced."""
+        """Abort a transaction as if it had been open for too long; its epoch ends."""
         for transactional_id, opened in list(self._open.items()):
             if opened.number == transaction:
+                self._timed_out.add(Producer(transactional_id, self._epochs[transactional_id]))
                 self.init(transactional_id)
 
     def settle(self) -> None:

@@ -76,7 +76,7 @@ class PartitionLog:
             self._open.setdefault(transaction, offset)
         return offset
 
-    def decide(self, transaction: int, *, committed: bool) -> None:
+    def mark(self, transaction: int, *, committed: bool) -> None:
         """Decide a transaction's records."""
         self._entries.append(Entry(self._take(), None, transaction))
         self._open.pop(transaction, None)

@@ -55,7 +55,7 @@ class TestLog:
         log.append(Message(b"k", b"behind", 1))
         log.compact()
         assert texts(log) == [b"2"]
-        log.decide(TRANSACTION, committed=True)
+        log.mark(TRANSACTION, committed=True)
         assert texts(log) == [b"2", b"open", b"behind"]
         log.compact()
         assert (texts(log), log.committed()[0].at) == ([b"behind"], 3)
@@ -64,9 +64,9 @@ class TestLog:
         """The newest committed one stays, and the aborted one goes."""
         log = PartitionLog("t", 0)
         log.append(Message(b"k", b"1", 1), TRANSACTION)
-        log.decide(TRANSACTION, committed=True)
+        log.mark(TRANSACTION, committed=True)
         log.append(Message(b"k", b"aborted", 1), OTHER)
-        log.decide(OTHER, committed=False)
+        log.mark(OTHER, committed=False)
         log.compact()
         assert texts(log) == [b"1"]
 
@@ -75,7 +75,7 @@ class TestLog:
         log = PartitionLog("t", 0)
         for number in range(3):
             log.append(Message(None, b"%d" % number, 1), TRANSACTION if number == 1 else None)
-        log.decide(TRANSACTION, committed=False)
+        log.mark(TRANSACTION, committed=False)
         log.append(Message(None, b"open", 1), OTHER)
         assert [log.read(0, limit)[1] for limit in (0, 1, 2, 3)] == [0, 1, 4, 4]
         assert log.end == 5

@@ -33,7 +33,7 @@ class Producer(NamedTuple):
 class Participant(Protocol):
     """A partition's log, or a group: what takes part in a transaction learns how it ends."""
 
-    def decide(self, transaction: int, *, committed: bool) -> None:
+    def mark(self, transaction: int, *, committed: bool) -> None:
         """The transaction has ended: what belongs to it becomes valid, or never does."""
         ...
 
@@ -159,4 +159,4 @@ class Coordinator:
             return
         ended, committed = self._ending.pop(transactional_id)
         for participant in ended.participants:
-            participant.decide(ended.number, committed=committed)
+            participant.mark(ended.number, committed=committed)

@@ -14,6 +14,7 @@ from collections import deque
 from typing import NamedTuple
 
 from stream_apple.stream.joining.own_messages import HeartbeatEntry, Impression
+from stream_apple.stream.joining.time_index import TimeIndex
 
 
 class Waiting(NamedTuple):
@@ -43,7 +44,7 @@ class EarlyImpressions:
         self.covered_to = 0
         self._highs: list[_High] = []
         self._uncovered: deque[Impression] = deque()
-        self._by_id: dict[bytes, dict[int, Waiting]] = {}
+        self._by_id: dict[bytes, Waiting | TimeIndex[Waiting]] = {}
         self._sent: set[int] = set()
         self._needed: list[tuple[int, int]] = []
 
@@ -71,12 +72,23 @@ class EarlyImpressions:
 
     def _cover(self, impression: Impression, high: _High) -> Waiting:
         waiting = Waiting(impression, min(impression.time_ms, high.time_ms))
-        self._by_id.setdefault(impression.outer.id, {})[impression.offset] = waiting
+        found = self._by_id.get(impression.outer.id)
+        if found is None:
+            self._by_id[impression.outer.id] = waiting
+        elif isinstance(found, TimeIndex):
+            found.append(impression.offset, waiting.time_ms, waiting)
+        else:
+            self._by_id[impression.outer.id] = several = TimeIndex[Waiting]()
+            for each in (found, waiting):
+                several.append(each.impression.offset, each.time_ms, each)
         return waiting
 
-    def of(self, key: bytes) -> tuple[Waiting, ...]:
-        """Return the impressions of an id that are covered."""
-        return tuple(self._by_id.get(key, {}).values())
+    def first_of(self, key: bytes, from_ms: int, to_ms: int) -> Waiting | None:
+        """Return the first covered impression of an id, by its offset, whose time is in this range, if there is one."""
+        found = self._by_id.get(key)
+        if isinstance(found, TimeIndex):
+            return found.find(from_ms, to_ms)
+        return found if found is not None and from_ms <= found.time_ms <= to_ms else None
 
     def sent(self, waiting: Waiting, outcome: int) -> None:
         """Note that the impression has been sent with the outcome at this offset."""
@@ -84,6 +96,10 @@ class EarlyImpressions:
         self._remove(waiting.impression)
         self._sent.add(offset)
         heapq.heappush(self._needed, (outcome, offset))
+
+    def withdraw(self, waiting: Waiting) -> None:
+        """Keep an impression from being sent before its turn."""
+        self._remove(waiting.impression)
 
     def turn(self, impression: Impression) -> bool:
         """Note that the impression's turn has come; return whether it was sent before."""
@@ -107,7 +123,10 @@ class EarlyImpressions:
         return min(found, default=None)
 
     def _remove(self, impression: Impression) -> None:
-        same = self._by_id.get(impression.outer.id, {})
-        same.pop(impression.offset, None)
-        if not same:
-            self._by_id.pop(impression.outer.id, None)
+        found = self._by_id.get(impression.outer.id)
+        if isinstance(found, TimeIndex):
+            found.remove(impression.offset)
+            if not found:
+                del self._by_id[impression.outer.id]
+        elif found is not None and found.impression.offset == impression.offset:
+            del self._by_id[impression.outer.id]

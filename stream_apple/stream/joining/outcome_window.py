@@ -1,11 +1,12 @@
 """The outcomes of the latest period, by id, which a join keeps in memory."""
 
+import heapq
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
 
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.own_messages import HeartbeatEntry, OutcomeEntry
+from stream_apple.stream.joining.time_index import TimeIndex
 
 MOST_OF_AN_ID = 1000
 """How many outcomes of its id an impression looks at, the first ones of the window. This bounds the time that it takes,
@@ -55,9 +56,8 @@ class OutcomeWindow:
         self._kept_ms = kept_ms
         self._tolerance_ms = tolerance_ms
         self._log: deque[WindowEntry] = deque()
-        self.by_id: dict[bytes, WindowEntry | deque[WindowEntry]] = {}
-        self._ahead: list[WindowEntry] = []
-        self._ahead_from = 0
+        self.by_id: dict[bytes, WindowEntry | TimeIndex[WindowEntry]] = {}
+        self._ahead: list[tuple[int, int, WindowEntry]] = []
 
     def __len__(self) -> int:
         return len(self._log)
@@ -70,17 +70,19 @@ class OutcomeWindow:
     def of(self, key: bytes) -> Iterable[WindowEntry]:
         """Return the outcomes of an id that has some, MOST_OF_AN_ID at most, in the order of their offsets."""
         found = self.by_id[key]
-        return (found,) if isinstance(found, WindowEntry) else islice(found, MOST_OF_AN_ID)
+        return (found,) if isinstance(found, WindowEntry) else found.first(MOST_OF_AN_ID)
 
     @property
     def latest(self) -> WindowEntry:
         """Return the entry that was taken in last."""
         return self._log[-1]
 
-    def all_of(self, key: bytes) -> Iterable[WindowEntry]:
-        """Return all outcomes of an id, in the order of their offsets."""
-        found = self.by_id.get(key, ())
-        return (found,) if isinstance(found, WindowEntry) else found
+    def first_of(self, key: bytes, from_ms: int, to_ms: int) -> WindowEntry | None:
+        """Return the first outcome of an id, by its offset, whose time is in this range; None if there is none."""
+        found = self.by_id.get(key)
+        if isinstance(found, TimeIndex):
+            return found.find(from_ms, to_ms)
+        return found if found is not None and from_ms <= found.time_ms <= to_ms else None
 
     def clock_behind(self, entry: OutcomeEntry | HeartbeatEntry) -> OutcomeClock:
         """Return what the clock will be after the next record of the log."""
@@ -96,28 +98,23 @@ class OutcomeWindow:
         taken = WindowEntry(entry)
         taken.matched = matched
         self._log.append(taken)
-        self._ahead.append(taken)
         if taken.id is None:
             self.heartbeats.append(taken)
             if back:
                 for each in self._log:
                     each.since_ms = min(each.since_ms, clock.now)
             # All that was in the log before a heartbeat happened before it, whatever its time says.
-            self._count_from(self._ahead, clock.now)
+            for _, _, each in self._ahead:
+                each.since_ms = clock.now
+            self._ahead.clear()
+            taken.since_ms = clock.now
         else:
             self.outcomes += 1
             self._add(taken.id, taken)
-            if len(self._ahead) == 1 or taken.time_ms < self._ahead_from:
-                self._ahead_from = taken.time_ms
-            if self._ahead_from <= clock.now:
-                self._count_from([each for each in self._ahead if each.time_ms <= clock.now], clock.now)
+            heapq.heappush(self._ahead, (taken.time_ms, taken.offset, taken))
+            while self._ahead and self._ahead[0][0] <= clock.now:
+                heapq.heappop(self._ahead)[2].since_ms = clock.now
         return 0 if matched == UNKNOWN else self._forget()
-
-    def _count_from(self, some: list[WindowEntry], now: int) -> None:
-        for each in some:
-            each.since_ms = now
-        self._ahead = [] if len(some) == len(self._ahead) else [each for each in self._ahead if each.since_ms < 0]
-        self._ahead_from = min((each.time_ms for each in self._ahead), default=0)
 
     def _forget(self) -> int:
         log, gone, unmatched = self._log, self.clock.now - self._kept_ms, 0
@@ -131,7 +128,7 @@ class OutcomeWindow:
             else:
                 self.before = self.before.at_outcome(oldest.time_ms, self._tolerance_ms)
                 self.outcomes -= 1
-                self._remove(oldest.id)
+                self._remove(oldest.id, oldest.offset)
                 unmatched += oldest.matched == NOBODY
         return unmatched
 
@@ -140,14 +137,16 @@ class OutcomeWindow:
         if found is None:
             self.by_id[key] = taken
         elif isinstance(found, WindowEntry):
-            self.by_id[key] = deque((found, taken))
+            self.by_id[key] = several = TimeIndex[WindowEntry]()
+            for each in (found, taken):
+                several.append(each.offset, each.time_ms, each)
         else:
-            found.append(taken)
+            found.append(taken.offset, taken.time_ms, taken)
 
-    def _remove(self, key: bytes) -> None:
-        """Forget the oldest outcome of an id."""
+    def _remove(self, key: bytes, offset: int) -> None:
+        """Forget an outcome of an id."""
         found = self.by_id[key]
-        if isinstance(found, deque):
-            found.popleft()
+        if isinstance(found, TimeIndex):
+            found.remove(offset)
         if isinstance(found, WindowEntry) or not found:
             del self.by_id[key]

@@ -227,25 +227,22 @@ class PartitionJoin:
         self._looked_to = max(self._looked_to, below)
 
     def _send_if_known(self, waiting: Waiting, made: Joined) -> None:
-        # All outcomes count, not only MOST_OF_AN_ID: which those are depends on when the impression is read.
-        for outcome in self.window.all_of(waiting.impression.outer.id):
-            if self._send_early(waiting, outcome, made):
-                return
-
-    def _send_early(self, waiting: Waiting, outcome: WindowEntry, made: Joined) -> bool:
-        """Send an impression if the outcome is in its window; return whether it was sent."""
+        """Send an impression that was just covered if it has an outcome."""
+        assert self._early is not None
         (impression, time_ms), rule = waiting, self._rule
         from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
-        if not from_ms <= outcome.time_ms <= to_ms or self.window.clock.now < 0:
-            return False
-        if self._may_lack_outcomes(impression, from_ms):
-            return False
-        if impression.time_ms > time_ms + MOST_AHEAD_MS:
-            return False  # it is refused when its turn comes
+        if self._may_lack_outcomes(impression, from_ms) or impression.time_ms > time_ms + MOST_AHEAD_MS:
+            self._early.withdraw(waiting)  # it is refused when its turn comes
+            return
+        # All outcomes count, not only MOST_OF_AN_ID: which those are depends on when the impression is read.
+        outcome = self.window.first_of(impression.outer.id, from_ms, to_ms)
+        if outcome is not None:
+            self._send_early(waiting, outcome, made)
+
+    def _send_early(self, waiting: Waiting, outcome: WindowEntry, made: Joined) -> None:
         assert self._early is not None
         self._early.sent(waiting, outcome.offset)
-        self._label(impression, (outcome,), made)
-        return True
+        self._label(waiting.impression, (outcome,), made)
 
     def _join_due(self, now: int, covers: int, most: int, made: Joined) -> int:
         """Join at most `most` impressions, up to the first that is not due at `now`, or not below offset `covers`.
@@ -304,8 +301,10 @@ class PartitionJoin:
             for waiting in early.cover(entry):
                 self._send_if_known(waiting, made)
         else:
-            for waiting in early.of(entry.id):
-                self._send_early(waiting, self.window.latest, made)
+            outcome, rule = self.window.latest, self._rule
+            from_ms, to_ms = outcome.time_ms - rule.wait_ms, outcome.time_ms + rule.tolerance_ms
+            while (found := early.first_of(entry.id, from_ms, to_ms)) is not None:
+                self._send_early(found, outcome, made)
 
     def _may_lack_outcomes(self, impression: Impression, from_ms: int) -> bool:
         """Whether outcomes of the impression, whose window begins at this time, may be gone from their log."""

@@ -94,7 +94,7 @@ def alone(impressions: list[Row], outcomes: list[Row], rule: JoinRule = RULE) ->
             some = shown[at : at + BATCH]
             at += BATCH
             join.offer_impressions(records.impressions(some), at, len(shown))
-        if join.waiting_outcomes < BATCH and then < len(done):
+        if join.wants_outcomes(BATCH) and then < len(done):
             join.offer_outcomes(records.outcomes(done[then : then + BATCH]))
             then += BATCH
         made += len(join.advance(BATCH).values)

@@ -23,6 +23,7 @@ class JoinPosition(NamedTuple):
     complete_from  outcomes before this time may be gone from their log unseen; 0: none are; or NOT_KNOWN
     seen           impressions below this offset were sent early if they had an outcome; 0: none was
     early          the `JoinRule.early_fingerprint` by which they were sent
+    shown          the clock of the impressions: the next one came after this time, or within the tolerance of it
     doubted        it is not known which impressions below this offset were sent early, as outcomes are gone
     """
 
@@ -34,6 +35,7 @@ class JoinPosition(NamedTuple):
     seen: int = 0
     early: str = ""
     doubted: int = 0
+    shown: int = -1
 
     def to_committed(self, rule: JoinRule, fingerprint: str) -> Committed:
         """Return the offset and metadata to commit; the fingerprint is the rule's."""
@@ -46,6 +48,7 @@ class JoinPosition(NamedTuple):
             "held_from": self.window_from,
             "clock": self.clock,
             "complete_from": self.complete_from,
+            "shown": self.shown,
         }
         if self.seen or self.doubted:
             content |= {"seen": self.seen, "early": self.early, "doubted": self.doubted}
@@ -66,6 +69,7 @@ class _StoredPosition(Stored):
     seen: Offset = 0
     early: str = ""
     doubted: Offset = 0
+    shown: int = -1
 
 
 def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[JoinPosition, str]:
@@ -101,5 +105,6 @@ def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[Joi
         found.seen,
         found.early,
         found.doubted,
+        found.shown,
     )
     return position, found.rule

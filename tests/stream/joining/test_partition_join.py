@@ -106,7 +106,7 @@ def joined_at_once(
 ) -> tuple[PartitionJoin, Step]:
     """What comes of two logs that are offered whole, and the join."""
     join = PartitionJoin(rule_of(rule), position)
-    join.offer_impressions(read_impressions(impressions, 10_000))
+    join.offer_impressions(read_impressions(impressions, 10_000), 1_000, 1_000)
     join.offer_outcomes(read_outcomes(outcomes, 10_000))
     return join, join.advance(10_000)
 

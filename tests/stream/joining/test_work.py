@@ -4,6 +4,7 @@ import random
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import pytest
 from stream.joining.test_partition_join import heartbeat, impression, outcome
@@ -25,7 +26,7 @@ def lines_of(call: Callable[[], object]) -> int:
     """Return how many lines of the joiner's modules a call executes, with those of its comprehensions."""
     lines = 0
 
-    def trace(frame: FrameType, event: str, _argument: object) -> Callable[..., object] | None:
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
         nonlocal lines
         if "/joining/" not in frame.f_code.co_filename:
             return None

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.own_messages import HeartbeatEntry, OutcomeEntry
 from stream_apple.stream.joining.time_index import TimeIndex
+from stream_apple.stream.log.ports import Record
 
 MOST_OF_AN_ID = 1000
 """How many outcomes of its id an impression looks at, the first ones of the window. This bounds the time that it takes,
@@ -20,15 +21,19 @@ class WindowEntry:
     """Keeps one outcome, or a heartbeat, which has no id, from when it is taken in until it is forgotten.
 
     since_ms  the clock's time when it reached this outcome's time; _UNTIMED while the outcome is ahead of the clock
+    taken_ms  the clock's time when the entry was taken in
+    record    of an outcome that is ahead of the clock
     matched   the offset of the first impression that has it; NOBODY, or UNKNOWN if it was here before a restart
     """
 
-    __slots__ = ("covers", "id", "label", "matched", "offset", "since_ms", "time_ms", "weight")
+    __slots__ = ("covers", "id", "label", "matched", "offset", "record", "since_ms", "taken_ms", "time_ms", "weight")
 
     def __init__(self, entry: OutcomeEntry | HeartbeatEntry) -> None:
         self.offset = entry.offset
         self.time_ms = entry.time_ms
         self.since_ms = _UNTIMED
+        self.taken_ms = _UNTIMED
+        self.record: Record | None = None
         self.matched = NOBODY
         self.id: bytes | None
         if isinstance(entry, OutcomeEntry):
@@ -58,6 +63,8 @@ class OutcomeWindow:
         self._log: deque[WindowEntry] = deque()
         self.by_id: dict[bytes, WindowEntry | TimeIndex[WindowEntry]] = {}
         self._ahead: list[tuple[int, int, WindowEntry]] = []
+        self._jumped_to = _UNTIMED
+        self._refused: list[tuple[Record, str]] = []
 
     def __len__(self) -> int:
         return len(self._log)
@@ -94,9 +101,10 @@ class OutcomeWindow:
 
         matched  of an outcome; UNKNOWN: it was kept at the last commit, and so were all after it, so none is forgotten
         """
-        back, self.clock = clock.now < self.clock.now, clock
+        back, jumped = clock.now < self.clock.now, clock.now > self.clock.now + self._tolerance_ms
+        self.clock = clock
         taken = WindowEntry(entry)
-        taken.matched = matched
+        taken.matched, taken.taken_ms = matched, clock.now
         self._log.append(taken)
         if taken.id is None:
             self.heartbeats.append(taken)
@@ -105,21 +113,29 @@ class OutcomeWindow:
                     each.since_ms = min(each.since_ms, clock.now)
             # All that was in the log before a heartbeat happened before it, whatever its time says.
             for _, _, each in self._ahead:
-                each.since_ms = clock.now
+                each.since_ms, each.record = clock.now, None
             self._ahead.clear()
             taken.since_ms = clock.now
         else:
             self.outcomes += 1
             self._add(taken.id, taken)
+            if jumped:
+                self._jumped_to = clock.now
+            taken.record = entry.record if isinstance(entry, OutcomeEntry) else None
             heapq.heappush(self._ahead, (taken.time_ms, taken.offset, taken))
             while self._ahead and self._ahead[0][0] <= clock.now:
-                heapq.heappop(self._ahead)[2].since_ms = clock.now
+                each = heapq.heappop(self._ahead)[2]
+                each.since_ms, each.record = clock.now, None
         return 0 if matched == UNKNOWN else self._forget()
 
     def _forget(self) -> int:
         log, gone, unmatched = self._log, self.clock.now - self._kept_ms, 0
         pinned = log[-1].offset + 1 if self.pinned_from is None else self.pinned_from
-        while log and _UNTIMED < log[0].since_ms < gone and log[0].offset < pinned:
+        while (
+            log
+            and log[0].offset < pinned
+            and (log[0].since_ms < gone if log[0].since_ms >= 0 else self._is_false(log[0]))
+        ):
             oldest = log.popleft()
             if oldest.id is None:
                 self.before = self.before.at_heartbeat(oldest.time_ms, self._tolerance_ms)
@@ -129,8 +145,30 @@ class OutcomeWindow:
                 self.before = self.before.at_outcome(oldest.time_ms, self._tolerance_ms)
                 self.outcomes -= 1
                 self._remove(oldest.id, oldest.offset)
-                unmatched += oldest.matched == NOBODY
+                if oldest.record is not None:
+                    self._refuse(oldest.record, oldest.time_ms)
+                else:
+                    unmatched += oldest.matched == NOBODY
         return unmatched
+
+    def _is_false(self, oldest: WindowEntry) -> bool:
+        """Whether the clock has moved on for so long without reaching the outcome's time that this can't be true.
+
+        A clock that jumps does not show that, as outcomes that are ahead may be of the time that it jumps to.
+        """
+        return max(oldest.taken_ms, self._jumped_to) < self.clock.now - self._kept_ms
+
+    def _refuse(self, record: Record, time_ms: int) -> None:
+        fault = (
+            f"expected a time that the clock of the outcomes reaches within {self._kept_ms} ms (join.wait and three "
+            f"times join.tolerance), found {time_ms} when the clock was at {self.clock.now}"
+        )
+        self._refused.append((record, fault))
+
+    def take_refused(self) -> list[tuple[Record, str]]:
+        """Return the outcomes that turned out to have a false time since the last call, each with what is wrong."""
+        found, self._refused = self._refused, []
+        return found
 
     def _add(self, key: bytes, taken: WindowEntry) -> None:
         found = self.by_id.get(key)

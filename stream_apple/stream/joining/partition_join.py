@@ -281,8 +281,8 @@ class PartitionJoin:
             return None
         if below <= impression.offset:
             return ""  # it came after the heartbeat, and no impression is kept waiting
-        covering = [*islice(self.window.heartbeats, 1), *([] if beat is None else [beat])]
-        latest = min((each.time_ms for each in covering), default=_ALL)
+        held = self.window.heartbeats
+        latest = min(held[0].time_ms if held else _ALL, _ALL if beat is None else beat.time_ms)
         if impression.time_ms > latest + tolerance_ms:
             return self._fault(impression, latest, "when it was in the log")
         votes = looked = 0
@@ -394,6 +394,8 @@ class PartitionJoin:
         behind, early = self.window.clock_behind(entry) if clock is None else clock, self._early
         if early is not None:
             self.window.pinned_from = early.needed_from(self._next_impression)
+        for record, fault in self.window.take_refused():
+            made.refused.append(Refused(self._rule.outcomes, record, Reason.BAD_TIMESTAMP, 0, fault))
         if behind.now < now and not restoring:
             self._shown = min(self._shown, behind.now)
         made.unmatched += self.window.take_in(entry, behind, UNKNOWN if restoring else NOBODY)

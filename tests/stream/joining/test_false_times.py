@@ -7,6 +7,8 @@ from stream.joining.test_partition_join import heartbeat, impression, outcome
 from stream.joining.two_logs import RULE, SECOND, START, Harness, TwoLogs, rule_of
 from support.oracles.offline_join import Joined, joined_in_sequence
 
+from stream_apple.stream.joining.partition_join import Joined as Step
+
 DAY = 86_400
 JOIN = rule_of(RULE)
 OUTAGES = st.sampled_from([0, 15, 90, 600])
@@ -122,3 +124,48 @@ class TestImpressions:
         """Whatever portions are read, and wherever a joiner goes on."""
         logs = history(false, outage=outage, first_beat=first, count=120)
         assert joined(logs, seed) == joined(logs, seed + 1, restarts=0.3)
+
+
+class TestOutcomes:
+    """One is dated ahead."""
+
+    def logs(self, ahead: float, first_beat: float, place: int = 20) -> TwoLogs:
+        """Return a history in which an outcome of an impression has another, which is dated ahead, after it."""
+        logs = history({}, outage=0, first_beat=first_beat)
+        said = [each for each in logs.outcomes if each.time_ms <= START + place * SECOND]
+        more = outcome(len(said), place + ahead, 9, "another")
+        rest = [each._replace(at=each.at + 1) for each in logs.outcomes[len(said) :]]
+        return TwoLogs(logs.impressions, [*said, more, *rest])
+
+    @pytest.mark.parametrize("ahead", [400 * DAY, DAY, 60.5])
+    @pytest.mark.parametrize("place", [0, 20, 150])
+    def test_before_the_first_joiner(self, place: int, ahead: float) -> None:
+        """It is a dead letter, and keeps no other outcome from being forgotten."""
+        logs = self.logs(ahead, 450, place)
+        found = joined(logs)
+        assert len(found.examples) == 300
+        assert {each.content["label"] for each in found.examples} == {1}
+        assert found.refused_impressions == []
+        (false,) = (each.at for each in logs.outcomes if each.time_ms == START + int((place + ahead) * SECOND))
+        assert found.refused_outcomes == ([false] if ahead > 100 else [])
+
+    def test_what_it_keeps_in_memory(self) -> None:
+        """It would keep all outcomes after it, until the partition is full."""
+        harness = Harness(JOIN, self.logs(400 * DAY, 450), seed=1)
+        advance, held = harness.join.advance, list[int]()
+
+        def watched(most: int) -> Step:
+            made = advance(most)
+            held.append(harness.join.window.outcomes)
+            return made
+
+        harness.join.advance = watched  # type: ignore[method-assign]
+        harness.run()
+        # It takes a hundred outcomes to set the clock; then those of 75 seconds are kept.
+        assert max(held) < 200
+
+    def test_while_a_joiner_runs(self) -> None:
+        """The heartbeats tell the time: it is kept for as long as others."""
+        found = joined(self.logs(400 * DAY, 0))
+        assert len(found.examples) == 300
+        assert found.refused_outcomes == found.refused_impressions == []

@@ -158,12 +158,13 @@ def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequ
     hold = rule.wait + 3 * rule.tolerance
     # Of each outcome or heartbeat: the record, and the clock when its time had come; None before.
     held: list[list[Any]] = []
+    jumped = -1
     joined = Joined([], [], [])
     for number, impression in enumerate(impressions):
         fate = ""
         while True:
             # Of those that do not cover it, each was in the log before it.
-            beats = [(each, since) for each, since in held if _is_heartbeat(each)]
+            beats = [(each, since) for each, since, _ in held if _is_heartbeat(each)]
             for each, since in beats:
                 if content_of(each.value())["heartbeat"] > impression.offset():
                     break
@@ -203,16 +204,20 @@ def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequ
             if not _is_heartbeat(entry) and at < now - hold:
                 joined.refused_outcomes.append(entry.offset())
                 continue
-            back, (now, votes, rival) = after[0] < now, after
+            back, jumps = after[0] < now, after[0] > now + rule.tolerance and not _is_heartbeat(entry)
+            now, votes, rival = after
+            jumped = now if jumps else jumped
             shown = min(shown, now) if back else shown
-            held.append([entry, None])
+            held.append([entry, None, now])
             for each in held:
                 if each[1] is None and (_is_heartbeat(entry) or each[0].timestamp()[1] <= now):
                     each[1] = now
                 elif each[1] is not None and back:
                     each[1] = min(each[1], now)
-            while held and held[0][1] is not None and held[0][1] < now - hold:
-                held.pop(0)
+            while held and (held[0][1] if held[0][1] is not None else max(held[0][2], jumped)) < now - hold:
+                record, since, _ = held.pop(0)
+                if since is None:
+                    joined.refused_outcomes.append(record.offset())
         if fate == "refused":
             joined.refused_impressions.append(impression.offset())
             continue
@@ -221,7 +226,7 @@ def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequ
             joined.refused_impressions.append(impression.offset())
             continue
         name = content_of(impression.value())["id"]
-        own = [each for each, _ in held if content_of(each.value()).get("id") == name]
+        own = [each for each, _, _ in held if content_of(each.value()).get("id") == name]
         window = range(time - rule.tolerance, time + rule.wait + 1)
         example = _labelled(impression, [each for each in own if each.timestamp()[1] in window], rule)
         if example is not None:

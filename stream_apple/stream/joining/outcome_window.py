@@ -13,8 +13,14 @@ MOST_OF_AN_ID = 1000
 """How many outcomes of its id an impression looks at, the first ones of the window. This bounds the time that it takes,
 however often an id is sent."""
 
+MOST_HEARTBEATS = 50_000
+"""How many heartbeats of a whole window are kept, some 10 MB. Of more, those only move the clock that come sooner after
+the last one that was kept than the window's share. With one a second, all are kept if the window is below 13 hours."""
+
 _UNTIMED = -1
 NOBODY, UNKNOWN = -1, -2
+NO_OFFSET = 1 << 63
+"""A number above every offset."""
 
 
 class WindowEntry:
@@ -47,14 +53,23 @@ class OutcomeWindow:
 
     clock        after the last entry that was taken in
     before       the clock before the first entry that is kept
+    beat         the time of the last heartbeat that was kept; -1: none was
+    beat_before  the same, before the first entry that is kept
+    took_heartbeat  whether the entry that was taken in last is a heartbeat that is kept
     heartbeats   those that may cover further impressions, in their order
     outcomes     how many outcomes are kept, without heartbeats
     by_id        the outcomes of each id, in the order of their offsets
     pinned_from  entries from this offset on are not forgotten, however old they are; None: all may be
     """
 
-    def __init__(self, clock: OutcomeClock, kept_ms: int, tolerance_ms: int) -> None:
+    def __init__(self, clock: OutcomeClock, kept_ms: int, tolerance_ms: int, beat_ms: int = -1) -> None:
         self.clock = self.before = clock
+        self.beat = self.beat_before = beat_ms
+        self.took_heartbeat = False
+        self._apart_ms = kept_ms // MOST_HEARTBEATS
+        # The clocks before the kept entries that come after a heartbeat that is not kept, by their offsets.
+        self._clocks: deque[tuple[int, OutcomeClock]] = deque()
+        self._passed_over = False
         self.heartbeats: deque[WindowEntry] = deque()
         self.outcomes = 0
         self.pinned_from: int | None = None
@@ -102,12 +117,11 @@ class OutcomeWindow:
         matched  of an outcome; UNKNOWN: it was kept at the last commit, and so were all after it, so none is forgotten
         """
         back, jumped = clock.now < self.clock.now, clock.now > self.clock.now + self._tolerance_ms
-        self.clock = clock
+        before, self.clock = self.clock, clock
         taken = WindowEntry(entry)
         taken.matched, taken.taken_ms = matched, clock.now
-        self._log.append(taken)
+        self.took_heartbeat = taken.id is None and not self.beat <= taken.time_ms < self.beat + self._apart_ms
         if taken.id is None:
-            self.heartbeats.append(taken)
             if back:
                 for each in self._log:
                     each.since_ms = min(each.since_ms, clock.now)
@@ -116,7 +130,17 @@ class OutcomeWindow:
                 each.since_ms, each.record = clock.now, None
             self._ahead.clear()
             taken.since_ms = clock.now
+        if taken.id is None and not self.took_heartbeat:
+            self._passed_over = True
         else:
+            if self._passed_over:
+                self._clocks.append((taken.offset, before))
+                self._passed_over = False
+            self._log.append(taken)
+        if self.took_heartbeat:
+            self.beat = taken.time_ms
+            self.heartbeats.append(taken)
+        elif taken.id is not None:
             self.outcomes += 1
             self._add(taken.id, taken)
             if jumped:
@@ -126,11 +150,14 @@ class OutcomeWindow:
             while self._ahead and self._ahead[0][0] <= clock.now:
                 each = heapq.heappop(self._ahead)[2]
                 each.since_ms, each.record = clock.now, None
-        return 0 if matched == UNKNOWN else self._forget()
+        unmatched = 0 if matched == UNKNOWN else self._forget()
+        if not self._log:
+            self.before, self._passed_over = self.clock, False
+        return unmatched
 
     def _forget(self) -> int:
         log, gone, unmatched = self._log, self.clock.now - self._kept_ms, 0
-        pinned = log[-1].offset + 1 if self.pinned_from is None else self.pinned_from
+        pinned = NO_OFFSET if self.pinned_from is None else self.pinned_from
         while (
             log
             and log[0].offset < pinned
@@ -139,6 +166,7 @@ class OutcomeWindow:
             oldest = log.popleft()
             if oldest.id is None:
                 self.before = self.before.at_heartbeat(oldest.time_ms, self._tolerance_ms)
+                self.beat_before = oldest.time_ms
                 if self.heartbeats and self.heartbeats[0] is oldest:
                     self.heartbeats.popleft()
             else:
@@ -149,6 +177,8 @@ class OutcomeWindow:
                     self._refuse(oldest.record, oldest.time_ms)
                 else:
                     unmatched += oldest.matched == NOBODY
+            if log and self._clocks and self._clocks[0][0] == log[0].offset:
+                self.before = self._clocks.popleft()[1]
         return unmatched
 
     def _is_false(self, oldest: WindowEntry) -> bool:

@@ -39,14 +39,12 @@ from stream_apple.core.event_time import LONE, VOTES_AHEAD
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.early import EarlyImpressions, Waiting
-from stream_apple.stream.joining.outcome_window import NOBODY, UNKNOWN, OutcomeWindow, WindowEntry
+from stream_apple.stream.joining.outcome_window import NO_OFFSET, NOBODY, UNKNOWN, OutcomeWindow, WindowEntry
 from stream_apple.stream.joining.own_messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
 from stream_apple.stream.joining.rule import MOST_AHEAD_MS, JoinRule
 from stream_apple.stream.log.ports import Record
 
-_ALL = 1 << 63
-"""A number above every offset."""
 MOST_WITNESSES = 1000
 """How many impressions after one that is ahead of all before it are asked about its time."""
 BEATS_WITHIN = 10_000
@@ -105,7 +103,7 @@ class PartitionJoin:
         self._rule = rule
         self._largest = largest_prediction(rule.max_bytes)
         self._default = None if rule.default_label is None else LabelAndWeight(rule.default_label)
-        self.window = OutcomeWindow(position.clock, rule.window_ms, rule.tolerance_ms)
+        self.window = OutcomeWindow(position.clock, rule.window_ms, rule.tolerance_ms, position.beat)
         self._impressions: deque[Impression | Unusable] = deque()
         self._outcomes: deque[Entry] = deque()
         self._next_impression = position.impressions
@@ -172,6 +170,7 @@ class PartitionJoin:
             self._early_fingerprint if in_doubt else "",
             self._doubted if self._doubted > self._next_impression else 0,
             self._shown,
+            self.window.beat_before,
         )
 
     def offer_impressions(self, some: Sequence[Impression | Unusable], read_to: int = 0, log_end: int = 0) -> None:
@@ -205,7 +204,7 @@ class PartitionJoin:
         while left and self._impressions:
             entry = outcomes[0] if outcomes else None
             clock = None if entry is None or isinstance(entry, Unusable) else self.window.clock_behind(entry)
-            covers = entry.covers if isinstance(entry, HeartbeatEntry) else _ALL
+            covers = entry.covers if isinstance(entry, HeartbeatEntry) else NO_OFFSET
             if isinstance(entry, OutcomeEntry) and clock is not None and entry.time_ms < self._due_before(clock.now):
                 covers = 0
             left = self._join_due(0 if clock is None else clock.now, covers, left, made)
@@ -273,7 +272,7 @@ class PartitionJoin:
         depend on how far the log was read.
         """
         tolerance_ms, time_ms = self._rule.tolerance_ms, self._time_of(impression)
-        beat, below = None, _ALL
+        beat, below = None, NO_OFFSET
         if self._beats and self._beats[0][0] - self._offered_outcomes + len(self._outcomes) < BEATS_WITHIN:
             beat = self._beats[0][1]
             below = beat.covers
@@ -282,7 +281,7 @@ class PartitionJoin:
         if below <= impression.offset:
             return ""  # it came after the heartbeat, and no impression is kept waiting
         held = self.window.heartbeats
-        latest = min(held[0].time_ms if held else _ALL, _ALL if beat is None else beat.time_ms)
+        latest = min(held[0].time_ms if held else NO_OFFSET, NO_OFFSET if beat is None else beat.time_ms)
         if impression.time_ms > latest + tolerance_ms:
             return self._fault(impression, latest, "when it was in the log")
         votes = looked = 0
@@ -402,7 +401,7 @@ class PartitionJoin:
         if early is None:
             return
         if isinstance(entry, HeartbeatEntry):
-            for waiting in early.cover(entry):
+            for waiting in early.cover(entry) if self.window.took_heartbeat else ():
                 self._send_if_known(waiting, made)
         else:
             outcome, rule = self.window.latest, self._rule

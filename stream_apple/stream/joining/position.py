@@ -24,6 +24,7 @@ class JoinPosition(NamedTuple):
     seen           impressions below this offset were sent early if they had an outcome; 0: none was
     early          the `JoinRule.early_fingerprint` by which they were sent
     shown          the clock of the impressions: the next one came after this time, or within the tolerance of it
+    beat           the time of the last heartbeat before `window_from` that was kept; -1: none was
     doubted        it is not known which impressions below this offset were sent early, as outcomes are gone
     """
 
@@ -36,6 +37,7 @@ class JoinPosition(NamedTuple):
     early: str = ""
     doubted: int = 0
     shown: int = -1
+    beat: int = -1
 
     def to_committed(self, rule: JoinRule, fingerprint: str) -> Committed:
         """Return the offset and metadata to commit; the fingerprint is the rule's."""
@@ -49,6 +51,7 @@ class JoinPosition(NamedTuple):
             "clock": self.clock,
             "complete_from": self.complete_from,
             "shown": self.shown,
+            "beat": self.beat,
         }
         if self.seen or self.doubted:
             content |= {"seen": self.seen, "early": self.early, "doubted": self.doubted}
@@ -70,6 +73,7 @@ class _StoredPosition(Stored):
     early: str = ""
     doubted: Offset = 0
     shown: int = -1
+    beat: int = -1
 
 
 def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[JoinPosition, str]:
@@ -106,5 +110,6 @@ def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[Joi
         found.early,
         found.doubted,
         found.shown,
+        found.beat,
     )
     return position, found.rule

@@ -152,13 +152,18 @@ def joined_at_once(rule: Rule, impressions: Sequence[Record], outcomes: Sequence
     return [example for example in found if example is not None]
 
 
-def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequence[Record]) -> Joined:
-    """What the sequence of two well-formed logs gives, as far as it is decided."""
+def joined_in_sequence(
+    rule: Rule, impressions: Sequence[Record], outcomes: Sequence[Record], heartbeats: int = 50_000
+) -> Joined:
+    """What the sequence of two well-formed logs gives, as far as it is decided.
+
+    heartbeats  how many of a window are kept
+    """
     now, votes, rival, taken, shown = -1, 0, -1, 0, -1
     hold = rule.wait + 3 * rule.tolerance
     # Of each outcome or heartbeat: the record, and the clock when its time had come; None before.
     held: list[list[Any]] = []
-    jumped = -1
+    jumped = beat = -1
     joined = Joined([], [], [])
     for number, impression in enumerate(impressions):
         fate = ""
@@ -208,7 +213,10 @@ def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequ
             now, votes, rival = after
             jumped = now if jumps else jumped
             shown = min(shown, now) if back else shown
-            held.append([entry, None, now])
+            counts = not _is_heartbeat(entry) or not beat <= at < beat + hold // heartbeats
+            if _is_heartbeat(entry) and counts:
+                beat = at
+            held += [[entry, None, now]] if counts else []
             for each in held:
                 if each[1] is None and (_is_heartbeat(entry) or each[0].timestamp()[1] <= now):
                     each[1] = now

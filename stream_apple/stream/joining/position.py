@@ -1,13 +1,17 @@
 """The position of a partition's join in its two logs, and its note in the metadata of the impressions' offset."""
 
 import json
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+from pydantic import Field
+
+from stream_apple.core.event_time import VOTES_AHEAD
+from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.rule import FORMAT, JoinRule
 from stream_apple.stream.log.ports import Committed
-from stream_apple.untrusted import MalformedError, Offset, Stored, from_json, in_short
+from stream_apple.untrusted import MalformedError, ModelHash, Offset, Stored, from_json, in_short
 
 NOT_KNOWN = -1
 """Takes the place of a time if outcomes are gone, and no time of an outcome after them is known yet."""
@@ -58,28 +62,55 @@ class JoinPosition(NamedTuple):
         return Committed(self.impressions, json.dumps(content, separators=(",", ":")))
 
 
+_Time = Annotated[int, Field(ge=-1, lt=END_MS)]  # -1: not known
+
+
+class _StoredClock(NamedTuple):
+    now: _Time
+    votes: Annotated[int, Field(ge=0, lt=VOTES_AHEAD)]
+    rival: _Time
+
+
 class _StoredPosition(Stored):
     """Checks the text that `JoinPosition.to_committed` has written."""
 
     v: Literal[1]
     topic: str
     examples: str = ""
-    rule: str
+    rule: ModelHash
     outcomes: Offset
     held_from: Offset
-    clock: tuple[int, int, int]
-    complete_from: int
+    clock: _StoredClock
+    complete_from: _Time
     seen: Offset = 0
-    early: str = ""
+    early: ModelHash | Literal[""] = ""
     doubted: Offset = 0
-    shown: int = -1
-    beat: int = -1
+    shown: _Time = -1
+    beat: _Time = -1
+
+    def contradiction(self) -> str | None:
+        """Return what can't be true of all fields together, and what was found; None if it can."""
+        if self.held_from > self.outcomes:
+            return f"held_from at most outcomes, {self.outcomes}, found {self.held_from}"
+        if self.clock.votes and self.clock.rival < 0:
+            return f"a rival of the clock, which has {self.clock.votes} votes, found none"
+        if bool(self.seen) != bool(self.early):
+            return f"seen and early, or neither, found {self.seen} and {self.early or 'nothing'}"
+        return None
+
+
+def implausible(place: str, offset: int, text: str) -> ConfigurationError:
+    """Return the error of a note that is well-formed, and which no join can have written; `text` says why."""
+    return ConfigurationError(
+        f"{place}@{offset}: expected what `stream-apple join` writes next to a committed offset, with {text}. Another "
+        f"program has committed in this group; use a new join.group, which joins all that the topics hold"
+    )
 
 
 def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[JoinPosition, str]:
     """Return the position that was committed, and the fingerprint of the rule that led to it.
 
-    ConfigurationError if a join of these topics has not written it.
+    ConfigurationError if a join of these topics has not written it, or can't have.
 
     Earlier versions did not note the topic of the examples.
     """
@@ -100,6 +131,8 @@ def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[Joi
                 f"{place}@{committed.offset}: expected a join with the topic {what} {here}, found one with {noted}; "
                 f"use {advice}"
             )
+    if (text := found.contradiction()) is not None:
+        raise implausible(place, committed.offset, text)
     position = JoinPosition(
         committed.offset,
         found.outcomes,

@@ -137,7 +137,7 @@ def records_a_second(rows: tuple[list[Row], list[Row]], rule: JoinRule) -> float
 def bytes_of_an_outcome() -> float:
     """Resident bytes that a further outcome takes, by a line through some numbers of them."""
     process, sizes = psutil.Process(), []
-    join = PartitionJoin(RULE, ORIGIN)
+    join = PartitionJoin(RULE, ORIGIN._replace(shown=START_MS))
     # An impression that is never due has outcomes taken in.
     join.offer_impressions(read_impressions([FakeRecord(0, 0, b'{"id": "i", "features": {}}', START_MS)], MAX_BYTES))
     taken = 0

@@ -35,7 +35,7 @@ from typing import NamedTuple
 from stream_apple.core.codec.message_size import largest_prediction, message_bytes
 from stream_apple.core.codec.outer_map import LabelAndWeight
 from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.event_time import LONE, VOTES_AHEAD
+from stream_apple.core.event_time import VOTES_AHEAD
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.early import EarlyImpressions, Waiting
@@ -47,6 +47,8 @@ from stream_apple.stream.log.ports import Record
 
 MOST_WITNESSES = 1000
 """How many impressions after one that is ahead of all before it are asked about its time."""
+VOTES_AGAINST = 2
+"""How many more of them must be against it than for it. One alone may be late itself; later ones are for any time."""
 BEATS_WITHIN = 10_000
 """Among how many records of the outcomes the next heartbeat is looked for, to know which impressions are asked."""
 
@@ -268,8 +270,8 @@ class PartitionJoin:
 
         Return what is wrong with it; "" if nothing is; None if further records must be read to decide that. Like the
         clock of a model (`core/event_time.py`), it is a rival of the impressions before it, and those after it vote.
-        Only impressions that the next heartbeat covers have a vote, if it is not far away: so the decision does not
-        depend on how far the log was read.
+        Only impressions that the next heartbeat covers have a vote, so the decision does not depend on how far the log
+        was read. If that heartbeat is far away, all have one that are in the log, so that no join waits for others.
         """
         tolerance_ms, time_ms = self._rule.tolerance_ms, self._time_of(impression)
         beat, below = None, NO_OFFSET
@@ -286,7 +288,7 @@ class PartitionJoin:
             return self._fault(impression, latest, "when it was in the log")
         votes = looked = 0
         for each in islice(self._impressions, 1, MOST_WITNESSES + 1):
-            if each.offset >= below or votes >= VOTES_AHEAD or votes < -LONE:
+            if each.offset >= below or votes >= VOTES_AHEAD or votes <= -VOTES_AGAINST:
                 break
             looked += 1
             if not isinstance(each, Impression) or (beat is not None and each.time_ms > beat.time_ms + tolerance_ms):
@@ -295,8 +297,9 @@ class PartitionJoin:
                 votes += 1
             elif each.time_ms >= self._shown - tolerance_ms:
                 votes -= 1
-        whole = looked == MOST_WITNESSES or self._read_to >= below
-        if not whole and -LONE <= votes < VOTES_AHEAD:
+        end = self._log_end if beat is None else below
+        whole = looked == MOST_WITNESSES or 0 <= end <= self._read_to
+        if not whole and -VOTES_AGAINST < votes < VOTES_AHEAD:
             return None
         if votes < 0:
             return self._fault(impression, self._shown, "as the impressions around it have")

@@ -91,6 +91,14 @@ class TestImpressions:
         logs = history({100: 60}, outage=280, first_beat=1)
         assert check_harm(logs, {100}).refused_impressions == [100]
 
+    def test_far_from_any_heartbeat(self) -> None:
+        """Few impressions among very many outcomes of others: those that are in the log decide, and nothing waits."""
+        shown = [impression(at, at * 200, f"i{at}")._replace(named=b"%d" % at) for at in range(20)]
+        shown[7] = shown[7]._replace(time_ms=START + 2_000 * SECOND)
+        said = [outcome(at, at / 3, name=f"i{at // 600 if at % 600 == 5 else -1}") for at in range(12_000)]
+        found = check_harm(TwoLogs(shown, [*said, heartbeat(12_000, 4_100, 20)]), {7})
+        assert found.refused_impressions == [7]
+
     def test_a_pause_is_none(self) -> None:
         """All are ahead of those before a pause, and agree; nothing is refused, whoever runs."""
         for first_beat, outage in ((0, 0), (1, 7000), (9000, 0)):

@@ -1,9 +1,7 @@
 """The position of a partition's join in its two logs, and its note in the metadata of the impressions' offset."""
 
 import json
-from typing import Annotated, Literal, NamedTuple
-
-from pydantic import Field
+from typing import Literal, NamedTuple
 
 from stream_apple.core.event_time import VOTES_AHEAD
 from stream_apple.core.latest_time import END_MS
@@ -11,7 +9,7 @@ from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.rule import FORMAT, JoinRule
 from stream_apple.stream.log.ports import Committed
-from stream_apple.untrusted import MalformedError, ModelHash, Offset, Stored, from_json, in_short
+from stream_apple.untrusted import MalformedError, ModelHash, Offset, OffsetOrNone, Stored, from_json, in_short
 
 NOT_KNOWN = -1
 """Takes the place of a time if outcomes are gone, and no time of an outcome after them is known yet."""
@@ -62,15 +60,6 @@ class JoinPosition(NamedTuple):
         return Committed(self.impressions, json.dumps(content, separators=(",", ":")))
 
 
-_Time = Annotated[int, Field(ge=-1, lt=END_MS)]  # -1: not known
-
-
-class _StoredClock(NamedTuple):
-    now: _Time
-    votes: Annotated[int, Field(ge=0, lt=VOTES_AHEAD)]
-    rival: _Time
-
-
 class _StoredPosition(Stored):
     """Checks the text that `JoinPosition.to_committed` has written."""
 
@@ -80,20 +69,31 @@ class _StoredPosition(Stored):
     rule: ModelHash
     outcomes: Offset
     held_from: Offset
-    clock: _StoredClock
-    complete_from: _Time
+    clock: tuple[OffsetOrNone, Offset, OffsetOrNone]
+    complete_from: OffsetOrNone
     seen: Offset = 0
     early: ModelHash | Literal[""] = ""
     doubted: Offset = 0
-    shown: _Time = -1
-    beat: _Time = -1
+    shown: OffsetOrNone = -1
+    beat: OffsetOrNone = -1
 
     def contradiction(self) -> str | None:
         """Return what can't be true of all fields together, and what was found; None if it can."""
+        now, votes, rival = self.clock
+        times = {
+            "the time of the clock": now,
+            "its rival": rival,
+            "complete_from": self.complete_from,
+            "shown": self.shown,
+            "beat": self.beat,
+        }
+        for name, time_ms in times.items():
+            if time_ms >= END_MS:
+                return f"{name} below {END_MS} (the year 10000), found {time_ms}"
+        if votes >= VOTES_AHEAD or (votes and rival < 0):
+            return f"fewer than {VOTES_AHEAD} votes for a rival of the clock, or none without it, found {votes}"
         if self.held_from > self.outcomes:
             return f"held_from at most outcomes, {self.outcomes}, found {self.held_from}"
-        if self.clock.votes and self.clock.rival < 0:
-            return f"a rival of the clock, which has {self.clock.votes} votes, found none"
         if bool(self.seen) != bool(self.early):
             return f"seen and early, or neither, found {self.seen} and {self.early or 'nothing'}"
         return None

@@ -55,5 +55,6 @@ def test_one_false_time(emit: str, ahead_s: int) -> None:
     false = [each.at for each in cluster.log(rule.impressions, 0).committed() if each.named == b"false"]
     assert [offset for _, offset in refused] == false
     if emit == "when_due":
-        wanted = joined_in_sequence(RULE, *(cluster.log(topic, 0).committed() for topic in topics[:2]))
+        shown, said = (cluster.log(topic, 0).committed() for topic in topics[:2])
+        wanted = joined_in_sequence(RULE, shown, said)
         assert wanted.refused_impressions == false

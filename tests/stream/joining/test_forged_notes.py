@@ -74,11 +74,13 @@ def test_each_field(field: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"clock": [1 << 70, 0, -1]}, r"clock\.0 to be less than 253402300800000, found 1180591620717411303424"),
+        ({"clock": [1 << 70, 0, -1]}, r"clock\.0 to be less than 9223372036854775808, found 1180591620717411303424"),
+        ({"clock": [END_MS, 0, -1]}, "the time of the clock below 253402300800000 .*, found 253402300800000"),
+        ({"shown": END_MS}, "shown below 253402300800000"),
         ({"held_from": 41}, "held_from at most outcomes, 40, found 41"),
         ({"doubted": 101}, "doubted at most 100, its end, found 101"),
         ({"seen": 0}, "seen and early, or neither, found 0 and"),
-        ({"clock": [5, 3, -1]}, "a rival of the clock, which has 3 votes, found none"),
+        ({"clock": [5, 3, -1]}, "fewer than 100 votes for a rival of the clock, or none without it, found 3"),
     ],
 )
 def test_what_it_says(changed: dict[str, Any], message: str) -> None:

@@ -14,7 +14,7 @@ from collections import deque
 from typing import NamedTuple
 
 from stream_apple.stream.joining.own_messages import HeartbeatEntry, Impression
-from stream_apple.stream.joining.time_index import TimeIndex
+from stream_apple.stream.joining.time_index import TimedById
 
 
 class Waiting(NamedTuple):
@@ -22,6 +22,11 @@ class Waiting(NamedTuple):
 
     impression: Impression
     time_ms: int
+
+    @property
+    def offset(self) -> int:
+        """Return the impression's offset."""
+        return self.impression.offset
 
 
 class _High(NamedTuple):
@@ -44,7 +49,7 @@ class EarlyImpressions:
         self.covered_to = 0
         self._highs: list[_High] = []
         self._uncovered: deque[Impression] = deque()
-        self._by_id: dict[bytes, Waiting | TimeIndex[Waiting]] = {}
+        self._by_id = TimedById[Waiting]()
         self._sent: set[int] = set()
         self._needed: list[tuple[int, int]] = []
 
@@ -72,23 +77,12 @@ class EarlyImpressions:
 
     def _cover(self, impression: Impression, high: _High) -> Waiting:
         waiting = Waiting(impression, min(impression.time_ms, high.time_ms))
-        found = self._by_id.get(impression.outer.id)
-        if found is None:
-            self._by_id[impression.outer.id] = waiting
-        elif isinstance(found, TimeIndex):
-            found.append(impression.offset, waiting.time_ms, waiting)
-        else:
-            self._by_id[impression.outer.id] = several = TimeIndex[Waiting]()
-            for each in (found, waiting):
-                several.append(each.impression.offset, each.time_ms, each)
+        self._by_id.add(impression.outer.id, waiting)
         return waiting
 
     def first_of(self, key: bytes, from_ms: int, to_ms: int) -> Waiting | None:
         """Return the first covered impression of an id, by its offset, whose time is in this range, if there is one."""
-        found = self._by_id.get(key)
-        if isinstance(found, TimeIndex):
-            return found.find(from_ms, to_ms)
-        return found if found is not None and from_ms <= found.time_ms <= to_ms else None
+        return self._by_id.find(key, from_ms, to_ms)
 
     def sent(self, waiting: Waiting, outcome: int) -> None:
         """Note that the impression has been sent with the outcome at this offset."""
@@ -123,10 +117,4 @@ class EarlyImpressions:
         return min(found, default=None)
 
     def _remove(self, impression: Impression) -> None:
-        found = self._by_id.get(impression.outer.id)
-        if isinstance(found, TimeIndex):
-            found.remove(impression.offset)
-            if not found:
-                del self._by_id[impression.outer.id]
-        elif found is not None and found.impression.offset == impression.offset:
-            del self._by_id[impression.outer.id]
+        self._by_id.remove(impression.outer.id, impression.offset)

@@ -2,16 +2,11 @@
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
 
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.own_messages import HeartbeatEntry, OutcomeEntry
-from stream_apple.stream.joining.time_index import TimeIndex
+from stream_apple.stream.joining.time_index import TimedById
 from stream_apple.stream.log.ports import Record
-
-MOST_OF_AN_ID = 1000
-"""How many outcomes of its id an impression looks at, the first ones of the window. This bounds the time that it takes,
-however often an id is sent."""
 
 MOST_HEARTBEATS = 50_000
 """How many heartbeats of a whole window are kept, some 10 MB. Of more, those only move the clock that come sooner after
@@ -76,7 +71,7 @@ class OutcomeWindow:
         self._kept_ms = kept_ms
         self._tolerance_ms = tolerance_ms
         self._log: deque[WindowEntry] = deque()
-        self.by_id: dict[bytes, WindowEntry | TimeIndex[WindowEntry]] = {}
+        self.by_id = TimedById[WindowEntry]()
         self._ahead: list[tuple[int, int, WindowEntry]] = []
         self._jumped_to = _UNTIMED
         self._refused: list[tuple[Record, str]] = []
@@ -89,22 +84,10 @@ class OutcomeWindow:
         """Return the offset of the first entry that is kept; None if there is none."""
         return self._log[0].offset if self._log else None
 
-    def of(self, key: bytes) -> Iterable[WindowEntry]:
-        """Return the outcomes of an id that has some, MOST_OF_AN_ID at most, in the order of their offsets."""
-        found = self.by_id[key]
-        return (found,) if isinstance(found, WindowEntry) else found.first(MOST_OF_AN_ID)
-
     @property
     def latest(self) -> WindowEntry:
         """Return the entry that was taken in last."""
         return self._log[-1]
-
-    def first_of(self, key: bytes, from_ms: int, to_ms: int) -> WindowEntry | None:
-        """Return the first outcome of an id, by its offset, whose time is in this range; None if there is none."""
-        found = self.by_id.get(key)
-        if isinstance(found, TimeIndex):
-            return found.find(from_ms, to_ms)
-        return found if found is not None and from_ms <= found.time_ms <= to_ms else None
 
     def clock_behind(self, entry: OutcomeEntry | HeartbeatEntry) -> OutcomeClock:
         """Return what the clock will be after the next record of the log."""
@@ -142,7 +125,7 @@ class OutcomeWindow:
             self.heartbeats.append(taken)
         elif taken.id is not None:
             self.outcomes += 1
-            self._add(taken.id, taken)
+            self.by_id.add(taken.id, taken)
             if jumped:
                 self._jumped_to = clock.now
             taken.record = entry.record if isinstance(entry, OutcomeEntry) else None
@@ -172,7 +155,7 @@ class OutcomeWindow:
             else:
                 self.before = self.before.at_outcome(oldest.time_ms, self._tolerance_ms)
                 self.outcomes -= 1
-                self._remove(oldest.id, oldest.offset)
+                self.by_id.remove(oldest.id, oldest.offset)
                 if oldest.record is not None:
                     self._refuse(oldest.record, oldest.time_ms)
                 else:
@@ -199,22 +182,3 @@ class OutcomeWindow:
         """Return the outcomes that turned out to have a false time since the last call, each with what is wrong."""
         found, self._refused = self._refused, []
         return found
-
-    def _add(self, key: bytes, taken: WindowEntry) -> None:
-        found = self.by_id.get(key)
-        if found is None:
-            self.by_id[key] = taken
-        elif isinstance(found, WindowEntry):
-            self.by_id[key] = several = TimeIndex[WindowEntry]()
-            for each in (found, taken):
-                several.append(each.offset, each.time_ms, each)
-        else:
-            found.append(taken.offset, taken.time_ms, taken)
-
-    def _remove(self, key: bytes, offset: int) -> None:
-        """Forget an outcome of an id."""
-        found = self.by_id[key]
-        if isinstance(found, TimeIndex):
-            found.remove(offset)
-        if isinstance(found, WindowEntry) or not found:
-            del self.by_id[key]

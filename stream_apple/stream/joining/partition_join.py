@@ -45,6 +45,9 @@ from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
 from stream_apple.stream.joining.rule import MOST_AHEAD_MS, JoinRule
 from stream_apple.stream.log.ports import Record
 
+MOST_OF_AN_ID = 1000
+"""How many outcomes of its id an impression looks at, the first ones of the window. This bounds the time that it takes,
+however often an id is sent."""
 MOST_WITNESSES = 1000
 """How many impressions after one that is ahead of all before it are asked about its time."""
 VOTES_AGAINST = 2
@@ -336,7 +339,7 @@ class PartitionJoin:
             self._early.withdraw(waiting)  # it is refused when its turn comes
             return
         # All outcomes count, not only MOST_OF_AN_ID: which those are depends on when the impression is read.
-        outcome = self.window.first_of(impression.outer.id, from_ms, to_ms)
+        outcome = self.window.by_id.find(impression.outer.id, from_ms, to_ms)
         if outcome is not None:
             self._send_early(waiting, outcome, made)
 
@@ -430,8 +433,9 @@ class PartitionJoin:
             )
             self._refuse_impression(impression.record, Reason.BAD_TIMESTAMP, made, fault=fault)
             return
-        if outer.id in self.window.by_id:
-            found = [each for each in self.window.of(outer.id) if from_ms <= each.time_ms <= to_ms]
+        first = self.window.by_id.first(outer.id, MOST_OF_AN_ID)
+        if first:
+            found = [each for each in first if from_ms <= each.time_ms <= to_ms]
             if found:
                 self._label(impression, found, made)
                 return

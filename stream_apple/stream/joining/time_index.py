@@ -1,4 +1,4 @@
-"""Finds the first record of a log whose time is in a range, however many records there are.
+"""Finds the first record of an id whose time is in a range, however many records of this id there are.
 
 A tree of spans: each node holds the lowest and the highest time of up to FAN nodes below it. A search passes over
 nodes whose span does not meet the range. In a log whose times rise, apart from some disorder, a search and a removal
@@ -6,10 +6,23 @@ look at a number of nodes that grows as the logarithm of the number of records.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
 
-_Item = TypeVar("_Item")
+
+class Timed(Protocol):
+    """A record of a log."""
+
+    @property
+    def offset(self) -> int:
+        """Return its offset."""
+
+    @property
+    def time_ms(self) -> int:
+        """Return its time, at least 0."""
+
+
+_Item = TypeVar("_Item", bound=Timed)
 
 FAN = 32
 _NO_LOW, _NO_HIGH = 1 << 63, -1
@@ -33,20 +46,17 @@ class TimeIndex(Generic[_Item]):
     def __len__(self) -> int:
         return self._live
 
-    def first(self, most: int) -> Iterator[_Item]:
-        """Yield the first `most` records."""
-        lows, found = self._lows[0], 0
-        for place in range(self._first, len(lows)):
-            if found == most:
-                return
-            if lows[place] != _NO_LOW:
-                found += 1
-                yield self._items[place]
+    def first(self, most: int) -> Sequence[_Item]:
+        """Return the first `most` records."""
+        if self._live == len(self._items) - self._first:
+            return self._items[self._first : self._first + most]
+        lows = self._lows[0]
+        return [each for place, each in enumerate(self._items) if lows[place] != _NO_LOW][:most]
 
-    def append(self, offset: int, time_ms: int, item: _Item) -> None:
-        """Add a record whose offset is above all others; its time is at least 0."""
-        place = len(self._items)
-        self._offsets.append(offset)
+    def append(self, item: _Item) -> None:
+        """Add a record whose offset is above all others."""
+        place, time_ms = len(self._items), item.time_ms
+        self._offsets.append(item.offset)
         self._items.append(item)
         self._live += 1
         for lows, highs in zip(self._lows, self._highs, strict=True):
@@ -113,3 +123,46 @@ class TimeIndex(Generic[_Item]):
         self._first, self._lows, self._highs = 0, [times], [times.copy()]
         while len(self._lows[-1]) > FAN:
             self._add_level()
+
+
+class TimedById(Generic[_Item]):
+    """Keeps records by their id. Most ids have one record, which takes no more memory than the record itself."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[bytes, _Item | TimeIndex[_Item]] = {}
+
+    def add(self, key: bytes, item: _Item) -> None:
+        """Add a record whose offset is above all others of its id."""
+        found = self._by_id.get(key)
+        if found is None:
+            self._by_id[key] = item
+        elif isinstance(found, TimeIndex):
+            found.append(item)
+        else:
+            self._by_id[key] = several = TimeIndex[_Item]()
+            several.append(found)
+            several.append(item)
+
+    def remove(self, key: bytes, offset: int) -> None:
+        """Remove the record of an id at this offset, if it is here."""
+        found = self._by_id.get(key)
+        if isinstance(found, TimeIndex):
+            found.remove(offset)
+            if not found:
+                del self._by_id[key]
+        elif found is not None and found.offset == offset:
+            del self._by_id[key]
+
+    def first(self, key: bytes, most: int) -> Sequence[_Item]:
+        """Return the first `most` records of an id."""
+        found = self._by_id.get(key)
+        if isinstance(found, TimeIndex):
+            return found.first(most)
+        return () if found is None else (found,)
+
+    def find(self, key: bytes, from_ms: int, to_ms: int) -> _Item | None:
+        """Return the first record of an id whose time is in this range, both ends included; None if there is none."""
+        found = self._by_id.get(key)
+        if isinstance(found, TimeIndex):
+            return found.find(from_ms, to_ms)
+        return found if found is not None and from_ms <= found.time_ms <= to_ms else None

@@ -4,7 +4,7 @@ import random
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from stream.joining.test_partition_join import heartbeat, impression, outcome
@@ -105,33 +105,41 @@ def test_it_does_not_grow(
     assert many < 1.25 * few
 
 
+class At(NamedTuple):
+    """A record."""
+
+    offset: int
+    time_ms: int
+
+
 class TestTimeIndex:
     """Against a search through all records."""
 
     @pytest.mark.parametrize("seed", range(5))
     def test_finds_the_first(self, seed: int) -> None:
         """Whatever was added and removed."""
-        draw, index, kept = random.Random(seed), TimeIndex[str](), dict[int, int]()
+        draw, index, kept = random.Random(seed), TimeIndex[At](), dict[int, At]()
         for offset in range(0, 6_000, 2):
-            kept[offset] = offset + draw.randrange(200)
-            index.append(offset, kept[offset], str(offset))
+            kept[offset] = At(offset, offset + draw.randrange(200))
+            index.append(kept[offset])
             if draw.random() < [0.2, 0.6][offset > 3_000]:
                 gone = draw.choice([min(kept), draw.choice(list(kept)), offset + 1])
                 kept.pop(gone, None)
                 index.remove(gone)
             start = draw.randrange(offset + 1)
-            found = next((each for each, time in kept.items() if start <= time <= start + 20), None)
-            assert index.find(start, start + 20) == (None if found is None else str(found))
+            assert index.find(start, start + 20) == next(
+                (each for each in kept.values() if start <= each.time_ms <= start + 20), None
+            )
             assert len(index) == len(kept)
-        assert list(index.first(7)) == [str(each) for each in list(kept)[:7]]
+            assert index.first(7) == list(kept.values())[:7]
 
     def test_looks_at_few(self) -> None:
         """Even if some of the times are far from true."""
-        index = TimeIndex[int]()
+        index = TimeIndex[At]()
         for offset in range(100_000):
-            index.append(offset, 10**9 if offset % 10_000 == 5 else offset, offset)
+            index.append(At(offset, 10**9 if offset % 10_000 == 5 else offset))
         for offset in range(50_000):
             index.remove(offset)
         index.looked_at = 0
-        assert [index.find(start, start) for start in (60_000, 99_999)] == [60_000, 99_999]
+        assert [index.find(start, start) for start in (60_000, 99_999)] == [At(each, each) for each in (60_000, 99_999)]
         assert index.looked_at < 2_000

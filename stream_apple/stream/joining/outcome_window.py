@@ -22,19 +22,15 @@ class WindowEntry:
     """Keeps one outcome, or a heartbeat, which has no id, from when it is taken in until it is forgotten.
 
     since_ms  the clock's time when it reached this outcome's time; _UNTIMED while the outcome is ahead of the clock
-    taken_ms  the clock's time when the entry was taken in
-    record    of an outcome that is ahead of the clock
     matched   the offset of the first impression that has it; NOBODY, or UNKNOWN if it was here before a restart
     """
 
-    __slots__ = ("covers", "id", "label", "matched", "offset", "record", "since_ms", "taken_ms", "time_ms", "weight")
+    __slots__ = ("covers", "id", "label", "matched", "offset", "since_ms", "time_ms", "weight")
 
     def __init__(self, entry: OutcomeEntry | HeartbeatEntry) -> None:
         self.offset = entry.offset
         self.time_ms = entry.time_ms
         self.since_ms = _UNTIMED
-        self.taken_ms = _UNTIMED
-        self.record: Record | None = None
         self.matched = NOBODY
         self.id: bytes | None
         if isinstance(entry, OutcomeEntry):
@@ -72,7 +68,10 @@ class OutcomeWindow:
         self._tolerance_ms = tolerance_ms
         self._log: deque[WindowEntry] = deque()
         self.by_id = TimedById[WindowEntry]()
-        self._ahead: list[tuple[int, int, WindowEntry]] = []
+        # Of the outcomes ahead of the clock: their times and offsets, a heap; by offset, the outcome, its record, and
+        # the clock's time when it was taken in.
+        self._ahead: list[tuple[int, int]] = []
+        self._ahead_at: dict[int, tuple[WindowEntry, Record, int]] = {}
         self._jumped_to = _UNTIMED
         self._refused: list[tuple[Record, str]] = []
 
@@ -102,16 +101,17 @@ class OutcomeWindow:
         back, jumped = clock.now < self.clock.now, clock.now > self.clock.now + self._tolerance_ms
         before, self.clock = self.clock, clock
         taken = WindowEntry(entry)
-        taken.matched, taken.taken_ms = matched, clock.now
+        taken.matched = matched
         self.took_heartbeat = taken.id is None and not self.beat <= taken.time_ms < self.beat + self._apart_ms
         if taken.id is None:
             if back:
                 for each in self._log:
                     each.since_ms = min(each.since_ms, clock.now)
             # All that was in the log before a heartbeat happened before it, whatever its time says.
-            for _, _, each in self._ahead:
-                each.since_ms, each.record = clock.now, None
+            for each, _, _ in self._ahead_at.values():
+                each.since_ms = clock.now
             self._ahead.clear()
+            self._ahead_at.clear()
             taken.since_ms = clock.now
         if taken.id is None and not self.took_heartbeat:
             self._passed_over = True
@@ -128,11 +128,15 @@ class OutcomeWindow:
             self.by_id.add(taken.id, taken)
             if jumped:
                 self._jumped_to = clock.now
-            taken.record = entry.record if isinstance(entry, OutcomeEntry) else None
-            heapq.heappush(self._ahead, (taken.time_ms, taken.offset, taken))
+            if isinstance(entry, OutcomeEntry) and entry.time_ms > clock.now:
+                heapq.heappush(self._ahead, (entry.time_ms, entry.offset))
+                self._ahead_at[entry.offset] = taken, entry.record, clock.now
+            else:
+                taken.since_ms = clock.now
             while self._ahead and self._ahead[0][0] <= clock.now:
-                each = heapq.heappop(self._ahead)[2]
-                each.since_ms, each.record = clock.now, None
+                _, offset = heapq.heappop(self._ahead)
+                if offset in self._ahead_at:
+                    self._ahead_at.pop(offset)[0].since_ms = clock.now
         unmatched = 0 if matched == UNKNOWN else self._forget()
         if not self._log:
             self.before, self._passed_over = self.clock, False
@@ -156,8 +160,8 @@ class OutcomeWindow:
                 self.before = self.before.at_outcome(oldest.time_ms, self._tolerance_ms)
                 self.outcomes -= 1
                 self.by_id.remove(oldest.id, oldest.offset)
-                if oldest.record is not None:
-                    self._refuse(oldest.record, oldest.time_ms)
+                if oldest.since_ms == _UNTIMED:
+                    self._refuse(oldest)
                 else:
                     unmatched += oldest.matched == NOBODY
             if log and self._clocks and self._clocks[0][0] == log[0].offset:
@@ -169,14 +173,14 @@ class OutcomeWindow:
 
         A clock that jumps does not show that, as outcomes that are ahead may be of the time that it jumps to.
         """
-        return max(oldest.taken_ms, self._jumped_to) < self.clock.now - self._kept_ms
+        return max(self._ahead_at[oldest.offset][2], self._jumped_to) < self.clock.now - self._kept_ms
 
-    def _refuse(self, record: Record, time_ms: int) -> None:
+    def _refuse(self, oldest: WindowEntry) -> None:
         fault = (
             f"expected a time that the clock of the outcomes reaches within {self._kept_ms} ms (join.wait and three "
-            f"times join.tolerance), found {time_ms} when the clock was at {self.clock.now}"
+            f"times join.tolerance), found {oldest.time_ms} when the clock was at {self.clock.now}"
         )
-        self._refused.append((record, fault))
+        self._refused.append((self._ahead_at.pop(oldest.offset)[1], fault))
 
     def take_refused(self) -> list[tuple[Record, str]]:
         """Return the outcomes that turned out to have a false time since the last call, each with what is wrong."""

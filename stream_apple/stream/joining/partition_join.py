@@ -182,7 +182,7 @@ class PartitionJoin:
         """Take the next records of the log of impressions.
 
         read_to  all impressions below this offset have been offered
-        log_end  of the impressions, as far as is known; both are needed only if impressions are sent early
+        log_end  of the impressions, as far as is known
         """
         self._impressions.extend(some)
         self._read_to, self._log_end = max(self._read_to, read_to, some[-1].offset + 1 if some else 0), log_end
@@ -399,11 +399,11 @@ class PartitionJoin:
         behind, early = self.window.clock_behind(entry) if clock is None else clock, self._early
         if early is not None:
             self.window.pinned_from = early.needed_from(self._next_impression)
-        for record, fault in self.window.take_refused():
-            made.refused.append(Refused(self._rule.outcomes, record, Reason.BAD_TIMESTAMP, 0, fault))
         if behind.now < now and not restoring:
             self._shown = min(self._shown, behind.now)
         made.unmatched += self.window.take_in(entry, behind, UNKNOWN if restoring else NOBODY)
+        for record, fault in self.window.take_refused():
+            made.refused.append(Refused(self._rule.outcomes, record, Reason.BAD_TIMESTAMP, 0, fault))
         if early is None:
             return
         if isinstance(entry, HeartbeatEntry):

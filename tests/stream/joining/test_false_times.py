@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream.joining.test_partition_join import heartbeat, impression, outcome
-from stream.joining.two_logs import RULE, SECOND, START, Harness, TwoLogs, rule_of
+from stream.joining.two_logs import ORIGIN, RULE, SECOND, START, Harness, TwoLogs, rule_of
 from support.oracles.offline_join import Joined, joined_in_sequence
 
+from stream_apple.stream.joining.own_messages import read_impressions, read_outcomes
 from stream_apple.stream.joining.partition_join import Joined as Step
+from stream_apple.stream.joining.partition_join import PartitionJoin
 
 DAY = 86_400
 JOIN = rule_of(RULE)
@@ -156,6 +158,17 @@ class TestOutcomes:
         assert found.refused_impressions == []
         (false,) = (each.at for each in logs.outcomes if each.time_ms == START + int((place + ahead) * SECOND))
         assert found.refused_outcomes == ([false] if ahead > 100 else [])
+
+    def test_a_crash_after_any_step(self) -> None:
+        """It is a dead letter in the step from which on a successor would not find it any more."""
+        logs = self.logs(400 * DAY, 450)
+        (false,) = (each.at for each in logs.outcomes if each.time_ms > START + DAY * SECOND)
+        join, refused = PartitionJoin(JOIN, ORIGIN), list[int]()
+        join.offer_impressions(read_impressions(logs.impressions, 10_000), 300, 300)
+        join.offer_outcomes(read_outcomes(logs.outcomes, 10_000))
+        while join.position.impressions < 300:
+            refused += [each.record.offset() for each in join.advance(1).refused]
+            assert refused == ([false] if join.position.window_from > false else [])
 
     def test_what_it_keeps_in_memory(self) -> None:
         """It would keep all outcomes after it, until the partition is full."""

@@ -45,6 +45,9 @@ MAX_BYTES = 1_000_000
 SHARE = 0.05
 RULE = JoinRule("impressions", "outcomes", WAIT_MS, TOLERANCE_MS, -1.0, "last", 10_000_000, MAX_BYTES)
 FLAT = RULE._replace(impression_shape=InputMapping(id="request", features="*"))
+AT_ONCE = RULE._replace(several="first", on_outcome=True, max_impressions=1_000_000)
+HARD = 20_000
+"""Records of each log in the cases that are hard: an id that never ends, and outcomes ahead of the clock."""
 ORIGIN = JoinPosition(0, 0, 0, OutcomeClock())
 
 Row: TypeAlias = tuple[bytes | None, bytes, int]
@@ -88,19 +91,53 @@ def alone(impressions: list[Row], outcomes: list[Row], rule: JoinRule = RULE) ->
     began, made, at, then = time.process_time(), 0, 0, 0
     while made < len(shown):
         if join.wants_impressions(BATCH) and at < len(shown):
-            join.offer_impressions(records.impressions(shown[at : at + BATCH]))
+            some = shown[at : at + BATCH]
             at += BATCH
-        if join.waiting_outcomes < BATCH and then < len(done):
+            join.offer_impressions(records.impressions(some), at, len(shown))
+        if join.wants_outcomes(BATCH) and then < len(done):
             join.offer_outcomes(records.outcomes(done[then : then + BATCH]))
             then += BATCH
         made += len(join.advance(BATCH).values)
     return made / (time.process_time() - began)
 
 
+def of_one_id(count: int) -> tuple[list[Row], list[Row]]:
+    """Return impressions of one id and their outcomes, which are spread over half of the wait, and heartbeats."""
+    shown: list[Row] = []
+    said: list[Row] = []
+    for number in range(count):
+        time_ms = START_MS + number * WAIT_MS // 2 // count
+        shown.append((b"unknown", msgpack.packb({"id": "unknown", "features": {}}), time_ms))
+        said.append((b"unknown", msgpack.packb({"id": "unknown", "label": 1}), time_ms))
+        if number % 100 == 99:
+            said.append((None, heartbeat_value(number + 1), time_ms))
+    said.append((None, heartbeat_value(count), START_MS + 3 * WAIT_MS))
+    return shown, said
+
+
+def ahead_of_the_clock(count: int) -> tuple[list[Row], list[Row]]:
+    """Return a few impressions, and outcomes of which each second one is ahead of the clock."""
+    draw = random.Random(1)
+    said: list[Row] = [(None, heartbeat_value(0), START_MS)]
+    for number in range(count):
+        step = number * WAIT_MS // count
+        time_ms = START_MS + step + (2 * TOLERANCE_MS + draw.randrange(WAIT_MS) if number % 2 else 0)
+        said.append((b"i", msgpack.packb({"id": f"i{number}", "label": 1}), time_ms))
+    said.append((None, heartbeat_value(100), START_MS + 3 * WAIT_MS))
+    return [(b"i", msgpack.packb({"id": f"i{number}", "features": {}}), START_MS) for number in range(100)], said
+
+
+def records_a_second(rows: tuple[list[Row], list[Row]], rule: JoinRule) -> float:
+    """Return how many records of both logs a core joins in a second, without Kafka."""
+    began = time.process_time()
+    alone(*rows, rule)
+    return sum(map(len, rows)) / (time.process_time() - began)
+
+
 def bytes_of_an_outcome() -> float:
     """Resident bytes that a further outcome takes, by a line through some numbers of them."""
     process, sizes = psutil.Process(), []
-    join = PartitionJoin(RULE, ORIGIN)
+    join = PartitionJoin(RULE, ORIGIN._replace(shown=START_MS))
     # An impression that is never due has outcomes taken in.
     join.offer_impressions(read_impressions([FakeRecord(0, 0, b'{"id": "i", "features": {}}', START_MS)], MAX_BYTES))
     taken = 0
@@ -206,6 +243,13 @@ def run(bootstrap: str, partitions: int, directory: Path) -> None:
     print(f"  ... of a core      {figure('joiner, of a core', of_a_core, 'impressions/s'):9,.0f} impressions/s")
     print(f"  bare loop          {figure('bare loop', bare, 'records/s'):9,.0f} records/s")
     print(f"  joiner, resident   {figure('joiner, resident', resident, 'MB'):9,.0f} MB")
+    for name, rows, rule in (
+        ("one id, on_outcome", of_one_id(HARD), AT_ONCE),
+        ("one id, when_due", of_one_id(HARD), RULE),
+        ("ahead of the clock", ahead_of_the_clock(HARD), RULE),
+    ):
+        rates = [records_a_second(rows, rule) for _ in range(ROUNDS)]
+        print(f"  {name:18} {figure(name, rates, 'records/s'):9,.0f} records/s of a core")
     print(f"  a held outcome     {figure('a held outcome', [bytes_of_an_outcome()], 'bytes'):9,.0f} bytes")
 
 

@@ -21,7 +21,7 @@ class TestJoinMetrics:
         """What has become of records, what is waited for, and for how long; without the partition, nothing."""
         cluster = MemoryCluster({JOIN_RULE.impressions: 1, JOIN_RULE.outcomes: 1})
         shown = [b'{"id": "a", "features": {}}', b"\xc1", b'{"id": "b", "features": {}}']
-        times = (START, START, START + 100 * SECOND)
+        times = (START, START, START + 70 * SECOND)
         cluster.load(JOIN_RULE.impressions, [FakeRecord(0, at, shown[at], times[at]) for at in range(3)])
         said = [b'{"id": "a", "label": 1}', b'{"id": "a"}', b'{"heartbeat": 3}']
         times = (START, START, START + 70 * SECOND)

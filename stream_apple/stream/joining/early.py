@@ -14,6 +14,7 @@ from collections import deque
 from typing import NamedTuple
 
 from stream_apple.stream.joining.own_messages import HeartbeatEntry, Impression
+from stream_apple.stream.joining.time_index import TimedById
 
 
 class Waiting(NamedTuple):
@@ -21,6 +22,11 @@ class Waiting(NamedTuple):
 
     impression: Impression
     time_ms: int
+
+    @property
+    def offset(self) -> int:
+        """Return the impression's offset."""
+        return self.impression.offset
 
 
 class _High(NamedTuple):
@@ -43,7 +49,7 @@ class EarlyImpressions:
         self.covered_to = 0
         self._highs: list[_High] = []
         self._uncovered: deque[Impression] = deque()
-        self._by_id: dict[bytes, dict[int, Waiting]] = {}
+        self._by_id = TimedById[Waiting]()
         self._sent: set[int] = set()
         self._needed: list[tuple[int, int]] = []
 
@@ -71,12 +77,12 @@ class EarlyImpressions:
 
     def _cover(self, impression: Impression, high: _High) -> Waiting:
         waiting = Waiting(impression, min(impression.time_ms, high.time_ms))
-        self._by_id.setdefault(impression.outer.id, {})[impression.offset] = waiting
+        self._by_id.add(impression.outer.id, waiting)
         return waiting
 
-    def of(self, key: bytes) -> tuple[Waiting, ...]:
-        """Return the impressions of an id that are covered."""
-        return tuple(self._by_id.get(key, {}).values())
+    def first_of(self, key: bytes, from_ms: int, to_ms: int) -> Waiting | None:
+        """Return the first covered impression of an id, by its offset, whose time is in this range, if there is one."""
+        return self._by_id.find(key, from_ms, to_ms)
 
     def sent(self, waiting: Waiting, outcome: int) -> None:
         """Note that the impression has been sent with the outcome at this offset."""
@@ -84,6 +90,10 @@ class EarlyImpressions:
         self._remove(waiting.impression)
         self._sent.add(offset)
         heapq.heappush(self._needed, (outcome, offset))
+
+    def withdraw(self, waiting: Waiting) -> None:
+        """Keep an impression from being sent before its turn."""
+        self._remove(waiting.impression)
 
     def turn(self, impression: Impression) -> bool:
         """Note that the impression's turn has come; return whether it was sent before."""
@@ -107,7 +117,4 @@ class EarlyImpressions:
         return min(found, default=None)
 
     def _remove(self, impression: Impression) -> None:
-        same = self._by_id.get(impression.outer.id, {})
-        same.pop(impression.offset, None)
-        if not same:
-            self._by_id.pop(impression.outer.id, None)
+        self._by_id.remove(impression.outer.id, impression.offset)

@@ -67,7 +67,7 @@ class JoinedPartition:
         if join.wants_impressions(most):
             some = self._records.impressions(self._impressions.fetch(most))
             join.offer_impressions(some, self._impressions.position, self._impressions.log_end)
-        if join.waiting_outcomes < most and not join.full:
+        if join.wants_outcomes(most):
             join.offer_outcomes(self._records.outcomes(self._outcomes.fetch(most), self._logs))
         return join.advance(most)
 

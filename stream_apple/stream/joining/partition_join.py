@@ -10,6 +10,11 @@ The two logs are merged into one sequence. The next impression and the next outc
     an outcome whose own time is before that of all impressions that are due comes first: either it is late, or the
     clock is ahead, and would draw on impressions that are not in the log yet
 
+An impression must not wait for a time that is not true, as all after it would wait, too, and become late. So before a
+record of the outcomes is taken in by which impressions after it may become late, an impression that is ahead of the
+impressions so far is judged (`_judge`). It is refused if a heartbeat shows that its time is false, or if impressions
+after it are against it.
+
 When an impression's turn comes, it gets the outcomes of its id that are in memory, whose times are between its own time
 less the tolerance and its own time plus the wait. An impression is late if its turn comes when the clock is past its
 time + wait + 2 tolerances: some of its outcomes may have been forgotten, so its label is not known. An outcome is late
@@ -23,23 +28,32 @@ read, or in which portions, and not on restarts.
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from math import isfinite
 from typing import NamedTuple
 
 from stream_apple.core.codec.message_size import largest_prediction, message_bytes
 from stream_apple.core.codec.outer_map import LabelAndWeight
 from stream_apple.core.codec.reasons import Reason
+from stream_apple.core.event_time import VOTES_AHEAD
 from stream_apple.core.input.parsing import RefusedError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.early import EarlyImpressions, Waiting
-from stream_apple.stream.joining.outcome_window import NOBODY, UNKNOWN, OutcomeWindow, WindowEntry
+from stream_apple.stream.joining.outcome_window import NO_OFFSET, NOBODY, UNKNOWN, OutcomeWindow, WindowEntry
 from stream_apple.stream.joining.own_messages import Entry, HeartbeatEntry, Impression, OutcomeEntry, Unusable
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
 from stream_apple.stream.joining.rule import MOST_AHEAD_MS, JoinRule
 from stream_apple.stream.log.ports import Record
 
-_ALL = 1 << 63
-"""A number above every offset."""
+MOST_OF_AN_ID = 1000
+"""How many outcomes of its id an impression looks at, the first ones of the window. This bounds the time that it takes,
+however often an id is sent."""
+MOST_WITNESSES = 1000
+"""How many impressions after one that is ahead of all before it are asked about its time."""
+VOTES_AGAINST = 2
+"""How many more of them must be against it than for it. One alone may be late itself; later ones are for any time."""
+BEATS_WITHIN = 10_000
+"""Among how many records of the outcomes the next heartbeat is looked for, to know which impressions are asked."""
 
 
 class Refused(NamedTuple):
@@ -85,15 +99,16 @@ class Joined:
 class PartitionJoin:
     """Joins the records that it is offered, as far as their order can be decided.
 
-    window  the outcomes in memory
-    full    whether the join stands still: the memory for outcomes is full, and the next impression needs more
+    window     the outcomes in memory
+    full       whether the join stands still: the memory for outcomes is full, and the next impression needs more
+    undecided  whether it waits for further records, to judge the time of the next impression
     """
 
     def __init__(self, rule: JoinRule, position: JoinPosition) -> None:
         self._rule = rule
         self._largest = largest_prediction(rule.max_bytes)
         self._default = None if rule.default_label is None else LabelAndWeight(rule.default_label)
-        self.window = OutcomeWindow(position.clock, rule.window_ms, rule.tolerance_ms)
+        self.window = OutcomeWindow(position.clock, rule.window_ms, rule.tolerance_ms, position.beat)
         self._impressions: deque[Impression | Unusable] = deque()
         self._outcomes: deque[Entry] = deque()
         self._next_impression = position.impressions
@@ -102,6 +117,11 @@ class PartitionJoin:
         self._complete_from = position.complete_from
         self._doubted = position.doubted
         self.full = False
+        self.undecided = False
+        self._shown = position.shown
+        # The heartbeats among `_outcomes`, each with the number of records that were offered before it.
+        self._beats: deque[tuple[int, HeartbeatEntry]] = deque()
+        self._offered_outcomes = 0
         # If the rule no longer sends impressions early, those that were seen still are: some of them have been sent.
         self._seen = position.seen if position.seen > position.impressions else 0
         self._early: EarlyImpressions | None = None
@@ -123,12 +143,13 @@ class PartitionJoin:
             return True
         if self.restoring:
             return False
+        if self.undecided and len(self._impressions) <= MOST_WITNESSES:
+            return True
         return len(self._impressions) < max(most, self._rule.max_impressions if self._rule.on_outcome else 0)
 
-    @property
-    def waiting_outcomes(self) -> int:
-        """Return how many outcomes and heartbeats have been offered and not taken in yet."""
-        return len(self._outcomes)
+    def wants_outcomes(self, most: int) -> bool:
+        """Whether further outcomes should be read, `most` at a time."""
+        return not self.full and len(self._outcomes) < (max(most, BEATS_WITHIN) if self.undecided else most)
 
     @property
     def due_ms(self) -> int | None:
@@ -153,21 +174,27 @@ class PartitionJoin:
             seen if in_doubt else 0,
             self._early_fingerprint if in_doubt else "",
             self._doubted if self._doubted > self._next_impression else 0,
+            self._shown,
+            self.window.beat_before,
         )
 
     def offer_impressions(self, some: Sequence[Impression | Unusable], read_to: int = 0, log_end: int = 0) -> None:
         """Take the next records of the log of impressions.
 
         read_to  all impressions below this offset have been offered
-        log_end  of the impressions, as far as is known; both are needed only if impressions are sent early
+        log_end  of the impressions, as far as is known
         """
         self._impressions.extend(some)
-        self._read_to, self._log_end = max(self._read_to, read_to), log_end
+        self._read_to, self._log_end = max(self._read_to, read_to, some[-1].offset + 1 if some else 0), log_end
         if self._early is not None:
             self._offered.extend(each for each in some if isinstance(each, Impression))
 
     def offer_outcomes(self, some: Sequence[Entry]) -> None:
         """Take the next records of the log of outcomes."""
+        for number, each in enumerate(some, self._offered_outcomes):
+            if isinstance(each, HeartbeatEntry):
+                self._beats.append((number, each))
+        self._offered_outcomes += len(some)
         self._outcomes.extend(some)
 
     def advance(self, most: int) -> Joined:
@@ -178,23 +205,32 @@ class PartitionJoin:
         if self.restoring:
             return made
         self._look_at(self._read_to, made)
-        outcomes, left, self.full = self._outcomes, most, False
+        outcomes, left, self.full, self.undecided = self._outcomes, most, False, False
         while left and self._impressions:
             entry = outcomes[0] if outcomes else None
             clock = None if entry is None or isinstance(entry, Unusable) else self.window.clock_behind(entry)
-            covers = entry.covers if isinstance(entry, HeartbeatEntry) else _ALL
+            covers = entry.covers if isinstance(entry, HeartbeatEntry) else NO_OFFSET
             if isinstance(entry, OutcomeEntry) and clock is not None and entry.time_ms < self._due_before(clock.now):
                 covers = 0
             left = self._join_due(0 if clock is None else clock.now, covers, left, made)
             first = self._impressions[0] if self._impressions else None
             if not left or entry is None or not isinstance(first, Impression):
                 break
+            if clock is not None and first.offset < covers and self._is_ahead(first, clock.now):
+                fault = self._judge(first)
+                if fault is None:
+                    self.undecided = True
+                    break
+                if fault:
+                    self._pass_over(first, fault, made)
+                    left -= 1
+                    continue
             if isinstance(entry, OutcomeEntry) and self.window.outcomes >= self._rule.max_outcomes:
                 self.full = True
                 break
             if self._lacks_impressions:
                 break
-            self._take_in(outcomes.popleft(), made, clock)
+            self._take_in(self._next_entry(), made, clock)
             left -= 1
         if self._early is not None and not self._rule.on_outcome and self._next_impression >= self._seen:
             self._early, self._seen, self.window.pinned_from = None, 0, None
@@ -216,7 +252,75 @@ class PartitionJoin:
         nothing = Joined()
         self._look_at(self._seen, nothing)
         while self._next_outcome < self._known_until and self._outcomes:
-            self._take_in(self._outcomes.popleft(), nothing, None)
+            self._take_in(self._next_entry(), nothing, None)
+
+    def _next_entry(self) -> Entry:
+        entry = self._outcomes.popleft()
+        if self._beats and self._beats[0][1] is entry:
+            self._beats.popleft()
+        return entry
+
+    def _is_ahead(self, impression: Impression, now: int) -> bool:
+        """Whether the next impression is ahead of those before it, which would be due if the clock were `now`.
+
+        Then those after it may become late while it waits.
+        """
+        shown, tolerance_ms = self._shown, self._rule.tolerance_ms
+        return shown < self._due_before(now) and self._time_of(impression) > shown + tolerance_ms
+
+    def _judge(self, impression: Impression) -> str | None:
+        """Judge the time of the next impression, which is ahead of those before it.
+
+        Return what is wrong with it; "" if nothing is; None if further records must be read to decide that. Like the
+        clock of a model (`core/event_time.py`), it is a rival of the impressions before it, and those after it vote.
+        Only impressions that the next heartbeat covers have a vote, so the decision does not depend on how far the log
+        was read. If that heartbeat is far away, all have one that are in the log, so that no join waits for others.
+        """
+        tolerance_ms, time_ms = self._rule.tolerance_ms, self._time_of(impression)
+        beat, below = None, NO_OFFSET
+        if self._beats and self._beats[0][0] - self._offered_outcomes + len(self._outcomes) < BEATS_WITHIN:
+            beat = self._beats[0][1]
+            below = beat.covers
+        elif len(self._outcomes) < BEATS_WITHIN:
+            return None
+        if below <= impression.offset:
+            return ""  # it came after the heartbeat, and no impression is kept waiting
+        held = self.window.heartbeats
+        latest = min(held[0].time_ms if held else NO_OFFSET, NO_OFFSET if beat is None else beat.time_ms)
+        if impression.time_ms > latest + tolerance_ms:
+            return self._fault(impression, latest, "when it was in the log")
+        votes = looked = 0
+        for each in islice(self._impressions, 1, MOST_WITNESSES + 1):
+            if each.offset >= below or votes >= VOTES_AHEAD or votes <= -VOTES_AGAINST:
+                break
+            looked += 1
+            if not isinstance(each, Impression) or (beat is not None and each.time_ms > beat.time_ms + tolerance_ms):
+                continue
+            if each.time_ms >= time_ms - tolerance_ms:
+                votes += 1
+            elif each.time_ms >= self._shown - tolerance_ms:
+                votes -= 1
+        end = self._log_end if beat is None else below
+        whole = looked == MOST_WITNESSES or 0 <= end <= self._read_to
+        if not whole and -VOTES_AGAINST < votes < VOTES_AHEAD:
+            return None
+        if votes < 0:
+            return self._fault(impression, self._shown, "as the impressions around it have")
+        self._shown = time_ms
+        return ""
+
+    def _fault(self, impression: Impression, latest_ms: int, why: str) -> str:
+        return (
+            f"expected a time at most {self._rule.tolerance_ms} ms (join.tolerance) after {latest_ms}, {why}, "
+            f"found {impression.time_ms}"
+        )
+
+    def _pass_over(self, impression: Impression, fault: str, made: Joined) -> None:
+        """Refuse the next impression because of its time, unless it was sent early."""
+        if self._early is None or not self._early.turn(impression):
+            self._refuse_impression(impression.record, Reason.BAD_TIMESTAMP, made, fault=fault)
+        self._next_impression = impression.offset + 1
+        self._impressions.popleft()
 
     def _look_at(self, below: int, made: Joined) -> None:
         """Send the offered impressions below an offset that have an outcome already."""
@@ -227,25 +331,22 @@ class PartitionJoin:
         self._looked_to = max(self._looked_to, below)
 
     def _send_if_known(self, waiting: Waiting, made: Joined) -> None:
-        # All outcomes count, not only MOST_OF_AN_ID: which those are depends on when the impression is read.
-        for outcome in self.window.all_of(waiting.impression.outer.id):
-            if self._send_early(waiting, outcome, made):
-                return
-
-    def _send_early(self, waiting: Waiting, outcome: WindowEntry, made: Joined) -> bool:
-        """Send an impression if the outcome is in its window; return whether it was sent."""
+        """Send an impression that was just covered if it has an outcome."""
+        assert self._early is not None
         (impression, time_ms), rule = waiting, self._rule
         from_ms, to_ms = time_ms - rule.tolerance_ms, time_ms + rule.wait_ms
-        if not from_ms <= outcome.time_ms <= to_ms or self.window.clock.now < 0:
-            return False
-        if self._may_lack_outcomes(impression, from_ms):
-            return False
-        if impression.time_ms > time_ms + MOST_AHEAD_MS:
-            return False  # it is refused when its turn comes
+        if self._may_lack_outcomes(impression, from_ms) or impression.time_ms > time_ms + MOST_AHEAD_MS:
+            self._early.withdraw(waiting)  # it is refused when its turn comes
+            return
+        # All outcomes count, not only MOST_OF_AN_ID: which those are depends on when the impression is read.
+        outcome = self.window.by_id.find(impression.outer.id, from_ms, to_ms)
+        if outcome is not None:
+            self._send_early(waiting, outcome, made)
+
+    def _send_early(self, waiting: Waiting, outcome: WindowEntry, made: Joined) -> None:
         assert self._early is not None
         self._early.sent(waiting, outcome.offset)
-        self._label(impression, (outcome,), made)
-        return True
+        self._label(waiting.impression, (outcome,), made)
 
     def _join_due(self, now: int, covers: int, most: int, made: Joined) -> int:
         """Join at most `most` impressions, up to the first that is not due at `now`, or not below offset `covers`.
@@ -258,10 +359,11 @@ class PartitionJoin:
             first = impressions[0]
             if isinstance(first, Impression):
                 while heartbeats and heartbeats[0].covers <= first.offset:
-                    heartbeats.popleft()
+                    self._shown = max(self._shown, heartbeats.popleft().since_ms)
                 time_ms = self._time_of(first)
                 if time_ms >= due_before or first.offset >= covers:
                     break
+                self._shown = max(self._shown, time_ms)
                 if self._early is None or not self._early.turn(first):
                     self._join(first, time_ms, made)
             else:
@@ -297,15 +399,21 @@ class PartitionJoin:
         behind, early = self.window.clock_behind(entry) if clock is None else clock, self._early
         if early is not None:
             self.window.pinned_from = early.needed_from(self._next_impression)
+        if behind.now < now and not restoring:
+            self._shown = min(self._shown, behind.now)
         made.unmatched += self.window.take_in(entry, behind, UNKNOWN if restoring else NOBODY)
+        for record, fault in self.window.take_refused():
+            made.refused.append(Refused(self._rule.outcomes, record, Reason.BAD_TIMESTAMP, 0, fault))
         if early is None:
             return
         if isinstance(entry, HeartbeatEntry):
-            for waiting in early.cover(entry):
+            for waiting in early.cover(entry) if self.window.took_heartbeat else ():
                 self._send_if_known(waiting, made)
         else:
-            for waiting in early.of(entry.id):
-                self._send_early(waiting, self.window.latest, made)
+            outcome, rule = self.window.latest, self._rule
+            from_ms, to_ms = outcome.time_ms - rule.wait_ms, outcome.time_ms + rule.tolerance_ms
+            while (found := early.first_of(entry.id, from_ms, to_ms)) is not None:
+                self._send_early(found, outcome, made)
 
     def _may_lack_outcomes(self, impression: Impression, from_ms: int) -> bool:
         """Whether outcomes of the impression, whose window begins at this time, may be gone from their log."""
@@ -325,8 +433,9 @@ class PartitionJoin:
             )
             self._refuse_impression(impression.record, Reason.BAD_TIMESTAMP, made, fault=fault)
             return
-        if outer.id in self.window.by_id:
-            found = [each for each in self.window.of(outer.id) if from_ms <= each.time_ms <= to_ms]
+        first = self.window.by_id.first(outer.id, MOST_OF_AN_ID)
+        if first:
+            found = [each for each in first if from_ms <= each.time_ms <= to_ms]
             if found:
                 self._label(impression, found, made)
                 return

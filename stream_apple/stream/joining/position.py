@@ -3,11 +3,13 @@
 import json
 from typing import Literal, NamedTuple
 
+from stream_apple.core.event_time import VOTES_AHEAD
+from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.rule import FORMAT, JoinRule
 from stream_apple.stream.log.ports import Committed
-from stream_apple.untrusted import MalformedError, Offset, Stored, from_json, in_short
+from stream_apple.untrusted import MalformedError, ModelHash, Offset, OffsetOrNone, Stored, from_json, in_short
 
 NOT_KNOWN = -1
 """Takes the place of a time if outcomes are gone, and no time of an outcome after them is known yet."""
@@ -23,6 +25,8 @@ class JoinPosition(NamedTuple):
     complete_from  outcomes before this time may be gone from their log unseen; 0: none are; or NOT_KNOWN
     seen           impressions below this offset were sent early if they had an outcome; 0: none was
     early          the `JoinRule.early_fingerprint` by which they were sent
+    shown          the clock of the impressions: the next one came after this time, or within the tolerance of it
+    beat           the time of the last heartbeat before `window_from` that was kept; -1: none was
     doubted        it is not known which impressions below this offset were sent early, as outcomes are gone
     """
 
@@ -34,6 +38,8 @@ class JoinPosition(NamedTuple):
     seen: int = 0
     early: str = ""
     doubted: int = 0
+    shown: int = -1
+    beat: int = -1
 
     def to_committed(self, rule: JoinRule, fingerprint: str) -> Committed:
         """Return the offset and metadata to commit; the fingerprint is the rule's."""
@@ -46,6 +52,8 @@ class JoinPosition(NamedTuple):
             "held_from": self.window_from,
             "clock": self.clock,
             "complete_from": self.complete_from,
+            "shown": self.shown,
+            "beat": self.beat,
         }
         if self.seen or self.doubted:
             content |= {"seen": self.seen, "early": self.early, "doubted": self.doubted}
@@ -58,20 +66,51 @@ class _StoredPosition(Stored):
     v: Literal[1]
     topic: str
     examples: str = ""
-    rule: str
+    rule: ModelHash
     outcomes: Offset
     held_from: Offset
-    clock: tuple[int, int, int]
-    complete_from: int
+    clock: tuple[OffsetOrNone, Offset, OffsetOrNone]
+    complete_from: OffsetOrNone
     seen: Offset = 0
-    early: str = ""
+    early: ModelHash | Literal[""] = ""
     doubted: Offset = 0
+    shown: OffsetOrNone = -1
+    beat: OffsetOrNone = -1
+
+    def contradiction(self) -> str | None:
+        """Return what can't be true of all fields together, and what was found; None if it can."""
+        now, votes, rival = self.clock
+        times = {
+            "the time of the clock": now,
+            "its rival": rival,
+            "complete_from": self.complete_from,
+            "shown": self.shown,
+            "beat": self.beat,
+        }
+        for name, time_ms in times.items():
+            if time_ms >= END_MS:
+                return f"{name} below {END_MS} (the year 10000), found {time_ms}"
+        if votes >= VOTES_AHEAD or (votes and rival < 0):
+            return f"fewer than {VOTES_AHEAD} votes for a rival of the clock, or none without it, found {votes}"
+        if self.held_from > self.outcomes:
+            return f"held_from at most outcomes, {self.outcomes}, found {self.held_from}"
+        if bool(self.seen) != bool(self.early):
+            return f"seen and early, or neither, found {self.seen} and {self.early or 'nothing'}"
+        return None
+
+
+def implausible(place: str, offset: int, text: str) -> ConfigurationError:
+    """Return the error of a note that is well-formed, and which no join can have written; `text` says why."""
+    return ConfigurationError(
+        f"{place}@{offset}: expected what `stream-apple join` writes next to a committed offset, with {text}. Another "
+        f"program has committed in this group; use a new join.group, which joins all that the topics hold"
+    )
 
 
 def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[JoinPosition, str]:
     """Return the position that was committed, and the fingerprint of the rule that led to it.
 
-    ConfigurationError if a join of these topics has not written it.
+    ConfigurationError if a join of these topics has not written it, or can't have.
 
     Earlier versions did not note the topic of the examples.
     """
@@ -92,6 +131,8 @@ def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[Joi
                 f"{place}@{committed.offset}: expected a join with the topic {what} {here}, found one with {noted}; "
                 f"use {advice}"
             )
+    if (text := found.contradiction()) is not None:
+        raise implausible(place, committed.offset, text)
     position = JoinPosition(
         committed.offset,
         found.outcomes,
@@ -101,5 +142,7 @@ def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[Joi
         found.seen,
         found.early,
         found.doubted,
+        found.shown,
+        found.beat,
     )
     return position, found.rule

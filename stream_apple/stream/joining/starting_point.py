@@ -7,7 +7,7 @@ import structlog
 
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.joining.clock import OutcomeClock
-from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition, read_position
+from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition, implausible, read_position
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.log.ports import Committed, LogRange
 
@@ -79,6 +79,8 @@ def starting_point(
             f"expected {place} to reach the committed offset {reached}, found its end at {high}: "
             f"the topic has been made anew, or has lost records; use a new join.group to begin again"
         )
+    if position.doubted > high:
+        raise implausible(place, position.impressions, f"doubted at most {high}, its end, found {position.doubted}")
     if position.impressions < low:
         if (number, position.impressions) not in accepted_gaps:
             raise GapError(

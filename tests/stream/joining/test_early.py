@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream.joining.test_partition_join import heartbeat, impression, labels_of, outcome
-from stream.joining.two_logs import ORIGIN, RULE, SECOND, Harness, make_logs, rule_of
+from stream.joining.two_logs import ORIGIN, RULE, SECOND, START, Harness, make_logs, rule_of
 from support.oracles.offline_join import Example, joined_at_once
 from support.records import FakeRecord
 
@@ -130,7 +130,7 @@ class TestOneByOne:
     @pytest.mark.parametrize("room", [0, 1])
     def test_without_room_positives_come_later(self, room: int) -> None:
         """The joiner reads no further ahead than it has room; what it has not read waits for its turn, at most."""
-        join = PartitionJoin(AT_ONCE._replace(max_impressions=room), ORIGIN)
+        join = PartitionJoin(AT_ONCE._replace(max_impressions=room), ORIGIN._replace(shown=START))
         assert join.wants_impressions(1)
         join.offer_impressions(read_impressions([impression(0, 0)], 10_000), 1, 9)
         assert not join.wants_impressions(1)
@@ -141,7 +141,7 @@ class TestOneByOne:
 
     def test_impressions_that_are_in_the_log_are_waited_for(self) -> None:
         """What a heartbeat covers is read before further outcomes are taken in, but not what no log holds."""
-        join = PartitionJoin(AT_ONCE, ORIGIN)
+        join = PartitionJoin(AT_ONCE, ORIGIN._replace(shown=START))
         join.offer_impressions(read_impressions([impression(0, 0)], 10_000), 1, 2)
         join.offer_outcomes(read_outcomes([heartbeat(0, 1, 9_000), outcome(1, 2)], 10_000))
         assert labels_of(join.advance(100)) == []

@@ -12,10 +12,9 @@ from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.input.input_mapping import OWN_MESSAGE
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.mapped_messages import JoinInput
-from stream_apple.stream.joining.outcome_window import MOST_OF_AN_ID
 from stream_apple.stream.joining.own_messages import heartbeat_value, read_impressions, read_outcomes
+from stream_apple.stream.joining.partition_join import MOST_OF_AN_ID, PartitionJoin
 from stream_apple.stream.joining.partition_join import Joined as Step
-from stream_apple.stream.joining.partition_join import PartitionJoin
 from stream_apple.stream.joining.position import NOT_KNOWN, JoinPosition
 from stream_apple.stream.joining.rule import Several
 
@@ -106,7 +105,7 @@ def joined_at_once(
 ) -> tuple[PartitionJoin, Step]:
     """What comes of two logs that are offered whole, and the join."""
     join = PartitionJoin(rule_of(rule), position)
-    join.offer_impressions(read_impressions(impressions, 10_000))
+    join.offer_impressions(read_impressions(impressions, 10_000), 1_000, 1_000)
     join.offer_outcomes(read_outcomes(outcomes, 10_000))
     return join, join.advance(10_000)
 

@@ -83,6 +83,41 @@ def _is_heartbeat(record: Record) -> bool:
     return "heartbeat" in content_of(record.value())
 
 
+def _judged(
+    rule: Rule,
+    impressions: Sequence[Record],
+    outcomes: Sequence[Record],
+    bounds: Sequence[Record],
+    shown: int,
+    time: int,
+) -> str:
+    """What becomes of the first of these impressions, which is ahead of `shown`.
+
+    bounds  the heartbeat by which its time is limited, if there is one
+    """
+    impression, others = impressions[0], impressions[1:]
+    next_ones = [each for each in outcomes[:10_000] if _is_heartbeat(each)][:1]
+    if not next_ones and len(outcomes) < 10_000:
+        return "not decided"
+    if next_ones:
+        below = content_of(next_ones[0].value())["heartbeat"]
+        if impression.offset() >= below:
+            return "waits"
+        others = [each for each in others if each.offset() < below]
+    latest = [each.timestamp()[1] + rule.tolerance for each in next_ones]
+    if any(impression.timestamp()[1] > each.timestamp()[1] + rule.tolerance for each in (*bounds, *next_ones)):
+        return "refused"
+    votes = 0
+    for each in others[:1000]:
+        at = each.timestamp()[1]
+        if any(at > most for most in latest):
+            continue
+        votes += 1 if at >= time - rule.tolerance else -1 if at >= shown - rule.tolerance else 0
+        if votes in {100, -2}:
+            break
+    return "refused" if votes < 0 else "accepted"
+
+
 def joined_by_times(rule: Rule, impressions: Sequence[Record], outcomes: Sequence[Record]) -> list[Example]:
     """The examples of two logs in which nothing is malformed or late."""
     heartbeats = [each for each in outcomes if _is_heartbeat(each)]
@@ -114,16 +149,29 @@ def joined_at_once(rule: Rule, impressions: Sequence[Record], outcomes: Sequence
     return [example for example in found if example is not None]
 
 
-def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequence[Record]) -> Joined:
-    """What the sequence of two well-formed logs gives, as far as it is decided."""
-    now, votes, rival, taken = -1, 0, -1, 0
+def joined_in_sequence(
+    rule: Rule, impressions: Sequence[Record], outcomes: Sequence[Record], heartbeats: int = 50_000
+) -> Joined:
+    """What the sequence of two well-formed logs gives, as far as it is decided.
+
+    heartbeats  how many of a window are kept
+    """
+    now, votes, rival, taken, shown = -1, 0, -1, 0, -1
     hold = rule.wait + 3 * rule.tolerance
     # Of each outcome or heartbeat: the record, and the clock when its time had come; None before.
     held: list[list[Any]] = []
+    jumped = beat = -1
     joined = Joined([], [], [])
-    for impression in impressions:
+    for number, impression in enumerate(impressions):
+        fate = ""
         while True:
-            time = _bound(impression, [each for each, _ in held if _is_heartbeat(each)])
+            # Of those that do not cover it, each was in the log before it.
+            beats = [(each, since) for each, since, _ in held if _is_heartbeat(each)]
+            for each, since in beats:
+                if content_of(each.value())["heartbeat"] > impression.offset():
+                    break
+                shown = max(shown, since)
+            time = _bound(impression, [each for each, _ in beats])
             if taken == len(outcomes):
                 return joined
             entry = outcomes[taken]
@@ -144,24 +192,46 @@ def joined_in_sequence(rule: Rule, impressions: Sequence[Record], outcomes: Sequ
             is_old = not _is_heartbeat(entry) and at < after[0] - rule.wait - rule.tolerance
             if after[0] > time + rule.wait + rule.tolerance and covers > impression.offset() and not is_old:
                 break
+            in_the_way = after[0] > shown + rule.wait + rule.tolerance and time > shown + rule.tolerance
+            if in_the_way and covers > impression.offset() and not is_old:
+                bounds = [each for each, _ in beats if content_of(each.value())["heartbeat"] > impression.offset()][:1]
+                fate = _judged(rule, impressions[number:], outcomes[taken:], bounds, shown, time)
+                if fate == "not decided":
+                    return joined
+                if fate == "refused":
+                    break
+                if fate == "accepted":
+                    shown = time
             taken += 1
             if not _is_heartbeat(entry) and at < now - hold:
                 joined.refused_outcomes.append(entry.offset())
                 continue
-            back, (now, votes, rival) = after[0] < now, after
-            held.append([entry, None])
+            back, jumps = after[0] < now, after[0] > now + rule.tolerance and not _is_heartbeat(entry)
+            now, votes, rival = after
+            jumped = now if jumps else jumped
+            shown = min(shown, now) if back else shown
+            counts = not _is_heartbeat(entry) or not beat <= at < beat + hold // heartbeats
+            if _is_heartbeat(entry) and counts:
+                beat = at
+            held += [[entry, None, now]] if counts else []
             for each in held:
                 if each[1] is None and (_is_heartbeat(entry) or each[0].timestamp()[1] <= now):
                     each[1] = now
                 elif each[1] is not None and back:
                     each[1] = min(each[1], now)
-            while held and held[0][1] is not None and held[0][1] < now - hold:
-                held.pop(0)
+            while held and (held[0][1] if held[0][1] is not None else max(held[0][2], jumped)) < now - hold:
+                record, since, _ = held.pop(0)
+                if since is None:
+                    joined.refused_outcomes.append(record.offset())
+        if fate == "refused":
+            joined.refused_impressions.append(impression.offset())
+            continue
+        shown = max(shown, time)
         if now > time + rule.wait + 2 * rule.tolerance or _is_too_far_ahead(impression, time):
             joined.refused_impressions.append(impression.offset())
             continue
         name = content_of(impression.value())["id"]
-        own = [each for each, _ in held if content_of(each.value()).get("id") == name]
+        own = [each for each, _, _ in held if content_of(each.value()).get("id") == name]
         window = range(time - rule.tolerance, time + rule.wait + 1)
         example = _labelled(impression, [each for each in own if each.timestamp()[1] in window], rule)
         if example is not None:

@@ -105,7 +105,6 @@ class TopicWatch:
                 _log.info("topic_mended", topic=topic, fault=kind, seconds=round(now - begun, 1))
         self._faults, self._since = faults, since
         self._show({key: now - begun for key, begun in since.items()})
-        # A broker that has just come back may know no topic for a moment.
         gone = [each for each in faults if each.kind == "UNKNOWN_TOPIC_OR_PART"]
         lasting = [each for each in gone if now - since[each.topic, each.kind] >= UNKNOWN_S]
         if lasting and self._gone is None:

@@ -113,7 +113,8 @@ def topic_faults(cluster: Cluster, needed: NeededOfTopics) -> Iterator[TopicFaul
     found, absent = visible(cluster, needed.names)
     for name in absent:
         text = "expected an existing topic, found none: `stream-apple topics` creates it"
-        yield TopicFault(name, "UNKNOWN_TOPIC_OR_PART", text)
+        # A broker that has just come back may know no topic for a moment.
+        yield TopicFault(name, "UNKNOWN_TOPIC_OR_PART", text, lasting=False)
     for name, topic in found.items():
         policy = topic.settings.get("cleanup.policy")
         if policy is not None and policy != (expected := needed.policies.get(name, policy)):
@@ -238,15 +239,13 @@ def _ends(cluster: Cluster, places: list[TopicPartition], level: IsolationLevel)
 
 
 def _hanging(cluster: Cluster, topic: str, partition: int, found: _Open) -> TopicFault:
-    tool, place = (
-        f"kafka-transactions.sh --bootstrap-server {cluster.bootstrap}",
-        f"--topic {topic} --partition {partition}",
-    )
+    tool = f"kafka-transactions.sh --bootstrap-server {cluster.bootstrap}"
+    place = f"--topic {topic} --partition {partition}"
     text = (
         f"partition {partition}: expected transactions to end, found one open at offset {found.offset} since "
         f"{found.seen_at} or before{_dated(cluster, topic, partition, found.offset)}. Readers of committed records "
-        f"wait there. `{tool} describe-producers {place}` names its producer, `find-hanging` says whether it will never end, and `abort {place} --start-offset {found.offset}` "
-        f"ends it"
+        f"wait there. `{tool} describe-producers {place}` names its producer, `find-hanging` "
+        f"says whether it can end, and `abort {place} --start-offset {found.offset}` ends it"
     )
     return TopicFault(topic, "HANGING_TRANSACTION", text, lasting=False)
 

@@ -8,7 +8,7 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, checked_properties
 from stream_apple.adapters.kafka.preflight.join_check import check_before_joining
-from stream_apple.adapters.kafka.preflight.topic_faults import NeededOfTopics
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics
 from stream_apple.adapters.kafka.topic_watch import TopicWatch
 from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity

@@ -10,8 +10,8 @@ from stream_apple.adapters.http.pages import page_routes
 from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.http.status import Status
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.adapters.kafka.preflight.topic_faults import NeededOfTopics
 from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics
 from stream_apple.adapters.kafka.topic_watch import TopicWatch
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.service import SWITCH_S, run_until_stopped

@@ -15,7 +15,7 @@ import structlog
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.client_properties import Properties
 from stream_apple.adapters.kafka.log_reader import UNKNOWN_S
-from stream_apple.adapters.kafka.preflight.topic_faults import (
+from stream_apple.adapters.kafka.topic_faults import (
     NeededOfTopics,
     OpenTransactions,
     TopicFault,

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from typing import Self
 
 import pytest
-from adapters.kafka.preflight.test_topic_faults import open_transaction
+from adapters.kafka.test_topic_faults import open_transaction
 from structlog.typing import EventDict
 from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka import topic_watch
 from stream_apple.adapters.kafka.admin import Cluster
-from stream_apple.adapters.kafka.preflight.topic_faults import (
+from stream_apple.adapters.kafka.topic_faults import (
     NeededOfTopics,
     OpenTransactions,
     TopicFault,

@@ -17,8 +17,8 @@ from contextlib import closing, suppress
 
 from stream_apple.adapters.kafka.admin import Cluster, Finding, timeout_faults
 from stream_apple.adapters.kafka.log_reader import KafkaLogs, committed_now
-from stream_apple.adapters.kafka.preflight.topic_faults import NeededOfTopics, topic_faults
 from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics, topic_faults
 from stream_apple.adapters.kafka.topics import NeededTopics, compare, visible
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError

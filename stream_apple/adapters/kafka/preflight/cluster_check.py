@@ -14,14 +14,14 @@ from stream_apple.adapters.kafka.client_properties import property_faults, queue
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text
 from stream_apple.adapters.kafka.preflight.join_check import check_join
 from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
-from stream_apple.adapters.kafka.preflight.topic_faults import (
+from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.adapters.kafka.topic_faults import (
     NeededOfTopics,
     OpenTransactions,
     TopicFault,
     internal_faults,
     unavailable,
 )
-from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.topics import (
     FOREVER,
     RETENTION_MS,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from stream_apple.adapters.kafka.admin import Cluster, Finding
 from stream_apple.adapters.kafka.preflight.before_fencing import client_faults, lasting_faults, refuse_unreachable
 from stream_apple.adapters.kafka.preflight.joined_before import committed_by_joiners, joined_before
-from stream_apple.adapters.kafka.preflight.topic_faults import NeededOfTopics
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.joining.rule import JoinRule

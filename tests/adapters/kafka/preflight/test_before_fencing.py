@@ -10,7 +10,7 @@ from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing
-from stream_apple.adapters.kafka.preflight.topic_faults import NeededOfTopics, topic_faults
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics, topic_faults
 from stream_apple.adapters.kafka.topics import NeededTopics, ensure
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError, GapError, SnapshotError

@@ -17,7 +17,7 @@ from support.waiting import DEADLINE_S, wait_until
 from stream_apple.adapters.kafka.admin import Cluster, Finding
 from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing
 from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
-from stream_apple.adapters.kafka.preflight.topic_faults import OpenTransactions, unavailable
+from stream_apple.adapters.kafka.topic_faults import OpenTransactions, unavailable
 from stream_apple.adapters.kafka.topics import Existing, NeededTopics, ensure
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError

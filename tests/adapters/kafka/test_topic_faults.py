@@ -17,7 +17,7 @@ from support.waiting import DEADLINE_S, wait_until
 from stream_apple.adapters.kafka.admin import Cluster, Finding
 from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing
 from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
-from stream_apple.adapters.kafka.topic_faults import OpenTransactions, unavailable
+from stream_apple.adapters.kafka.topic_faults import OpenTransactions, TopicFault, unavailable
 from stream_apple.adapters.kafka.topics import Existing, NeededTopics, ensure
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError
@@ -85,7 +85,10 @@ class TestOpenTransactions:
         """With its partition, its offset, since when, and the commands; ended ones and young ones are not named."""
         clock, cluster, name = Clock(0.0), Cluster({"bootstrap.servers": kafka}), topic("examples", 2, FOREVER)
         watched = OpenTransactions(60.0, clock)
-        look = lambda: [*watched.look(cluster, [name, "there-is-none"], range(3))]  # noqa: E731
+
+        def look() -> list[TopicFault]:
+            return [*watched.look(cluster, [name, "there-is-none"], range(3))]
+
         assert not look()
         assert not watched.any_open
         with open_transaction(kafka, name, (name, 1), timestamp=1_700_000_000_000):

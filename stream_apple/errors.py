@@ -57,6 +57,10 @@ class SnapshotError(StreamAppleError):
     exit_code = 73
 
 
+class SnapshotMissingError(SnapshotError):
+    """No message of a snapshot is where the committed offset says, or not all of them are: the log goes on after it."""
+
+
 class VerificationError(StreamAppleError):
     """`stream-apple verify` has found faults: outputs or a snapshot are not those of the model."""
 

@@ -30,6 +30,7 @@ SUMMARIES = {
     "join": "Make examples of impressions and of outcomes that come later, until stopped.",
     "topics": "Create the topics, or compare existing ones with what is needed.",
     "check": "Check the configuration against the live cluster.",
+    "repair": "Rebuild offsets of the workers' group that are lost, or whose notes another consumer has replaced.",
     "verify": "Learn again what is in the log, and compare it with what was published.",
     "score": "Score instances by a model as it was at any offset: what was served, made again.",
     "inspect": "Show what a model has found: monomials by name, parents and their children.",

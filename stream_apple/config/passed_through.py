@@ -14,6 +14,7 @@ DEFAULTS: _Given = {"bootstrap.servers": "localhost:9092"}
 
 _OFFSETS = "offsets are committed inside the transaction, with the predictions they belong to"
 _IDEMPOTENT = "the transactional producer sets it: exactly-once needs it"
+_RESENT = "the time that a commit took tells the worker by it whether a request may have been sent twice"
 _STOPPING = "a partition may move only after the transaction that holds its offsets"
 
 OWNED = {
@@ -33,6 +34,8 @@ OWNED = {
     "metadata.broker.list": "set bootstrap.servers",
     "partition.assignment.strategy": _STOPPING,
     "request.required.acks": _IDEMPOTENT,
+    "retry.backoff.max.ms": _RESENT,
+    "retry.backoff.ms": _RESENT,
     "transactional.id": "it derives from worker.group and worker.id",
 }
 """Properties that the worker sets itself, and why."""

@@ -94,6 +94,7 @@ For these the worker has defaults of its own, which you can replace. They change
 | `queued.min.messages` | 20000 | | |
 | `reconnect.backoff.max.ms` | 2000 | 2000 | |
 | `session.timeout.ms` | 45000 | | after this long without a sign of life, other workers get the partitions |
+| `socket.timeout.ms` | 10000 | 10000 | a frozen broker is given up about as soon as the cluster does that |
 | `transaction.timeout.ms` | | 45000 | a dead worker's transaction is aborted by the time its partitions move on |
 
 A worker refuses values that can't work together at its start, before it fences a predecessor: `linger.ms` must be below

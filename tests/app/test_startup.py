@@ -90,6 +90,6 @@ def test_the_port_answers_before_the_server_is_up() -> None:
     listener, kafka, permission = open_up(_config(0))
     with listener, socket.create_connection(listener.getsockname(), 5):
         assert not permission.done()
-        assert kafka._producer._fencing is None
+        assert kafka._producer._epoch.fencing is None
     kafka.shorten_deadline()
     kafka.close()

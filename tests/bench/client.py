@@ -149,7 +149,9 @@ class Ours:
     def __init__(self, client: Client) -> None:
         self._decoder = Decoder(SETTINGS.limits)
         self._encoder = PredictionEncoder("examples", 0, "0123456789abcdef")
-        broker = TransactionalProducer(client.producer, cast("Any", None), RetryPolicy(), "examples", lambda: None)
+        broker = TransactionalProducer(
+            lambda _: client.producer, cast("Any", None), RetryPolicy(), "examples", lambda: None, 45.0
+        )
         topics = LoopTopics("examples", ("predictions",), "letters")
         self._transaction = Transaction(cast("Any", broker), topics, CommitSettings(RECORDS, 1.0), cast("Any", None))
         self._transaction.open = True

@@ -6,9 +6,6 @@ from contract.harness import Client, Harness, Join, owning, read, until, values
 from stream_apple.errors import BrokerError, FencedError
 from stream_apple.stream.log.ports import Broker, Committed, LogRange
 
-IDLE_TURNS = 70
-"""Of a tenth of a second: longer than the real client waits before it asks whose its identity is."""
-
 
 class TestTransactions:
     """What readers of the outputs see."""
@@ -195,23 +192,13 @@ class TestSuccession:
         assert successor.broker.decided([0]) == {0: None}
         assert values(harness, harness.outputs)
 
-    def test_an_idle_worker_hears_that_it_was_fenced(self, harness: Harness, alone: Client) -> None:
-        """Of a successor that never joins the group, and though there is nothing to fetch or to send."""
+    def test_one_that_only_fences_is_met_by_the_next_transaction(self, harness: Harness, alone: Client) -> None:
+        """A successor that dies before it joins the group."""
         alone.publish(harness.outputs, b"once", offsets={0: Committed(1, "")})
         harness.foreign(harness.transactional_id("a")).abort()
         with pytest.raises(FencedError):
-            until(lambda: False, alone)
-        assert alone.events == [("assigned", (0, 1))]
+            alone.publish(harness.outputs, b"zombie", offsets={0: Committed(2, "")})
         assert values(harness, harness.outputs, b"once")
-
-    def test_an_idle_worker_leaves_nothing_open(self, harness: Harness, alone: Client) -> None:
-        """Whatever it asks the broker, its offsets are decided, and the next transaction is as good as any."""
-        for _ in range(IDLE_TURNS):
-            alone.turn()
-        assert harness.read(harness.outputs, 0) == []
-        assert alone.broker.decided([0, 1]) == {0: None, 1: None}
-        alone.publish(harness.outputs, b"committed", offsets={0: Committed(1, "")})
-        assert values(harness, harness.outputs, b"committed")
 
     def test_messages_of_a_fenced_producer(self, harness: Harness, alone: Client, join: Join) -> None:
         """They are refused; `flush` says so."""

@@ -57,15 +57,19 @@ class Site:
         self.check_that_it_answers(worker)
         return worker
 
+    def send_example(self, partition: int) -> None:
+        """The next one."""
+        producer = Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True})
+        record = next(self._records)
+        producer.produce(self.config.topics.examples, record.payload, partition=partition, timestamp=record.time_ms)
+        assert producer.flush(DEADLINE_S) == 0
+
     def check_that_it_answers(self, worker: WorkerProcess) -> None:
         """It is ready, and what comes now is answered by it, in every partition."""
         ends = LogEnds(self.kafka)
-        producer = Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True})
         for number in range(PARTITIONS):
             before = ends.of(self.config.topics.predictions, number)
-            record = next(self._records)
-            producer.produce(self.config.topics.examples, record.payload, partition=number, timestamp=record.time_ms)
-            assert producer.flush(DEADLINE_S) == 0
+            self.send_example(number)
             worker.wait_until(
                 lambda number=number, before=before: ends.of(self.config.topics.predictions, number) > before,  # type: ignore[misc]
                 f"an answer in partition {number}",
@@ -140,20 +144,13 @@ def test_plain_commands_share_the_partitions(site: Site) -> None:
     assert members_of(site.kafka, group) == [f"{HOST}-0", f"{HOST}-1"]
 
 
-def test_an_idle_worker_whose_identity_is_taken(site: Site) -> None:
-    """By a process that never joins the group: it is not ready any more, and says whose id it was, and what to set."""
+def test_a_worker_whose_transactional_id_is_taken(site: Site) -> None:
+    """By a process that never joins the group: its next transaction says whose id it was, and what to set."""
     worker = site.live()
-    port, transactional_id = worker.http_port, f"{site.config.worker.group}-one"
+    transactional_id = f"{site.config.worker.group}-one"
     other = Producer({"bootstrap.servers": site.kafka, "transactional.id": transactional_id})
     other.init_transactions(DEADLINE_S)
-
-    def is_ready() -> bool:
-        try:
-            return fetch(port, "/readyz").status == 200
-        except OSError:
-            return False
-
-    wait_until(lambda: not is_ready(), worker.tail)
+    site.send_example(0)
     code, said = worker.end()
     assert code == 75
     assert said.startswith(

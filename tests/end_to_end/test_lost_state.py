@@ -1,5 +1,6 @@
 """What a cluster has lost of a group's state, on a real broker: how a worker that starts then ends, or goes on."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -71,6 +72,16 @@ class Group:
         worker = self.start()
         wait_until(lambda: not worker.running, lambda: f"an end:\n{worker.tail()}", END_S)
         return worker.process.returncode, worker.history()[-1]["error"]
+
+    def repair(self, *options: str) -> str:
+        """What the command shows, once the worker that has failed last is no member any more."""
+
+        def shown() -> str:
+            done = call_command("repair", "--config", self.path, *options)
+            assert done.returncode == 0 or "expected no member of group" in done.stderr, done.stderr
+            return done.stdout
+
+        return wait_until(shown, "the group had no members", END_S, pause_s=0.5)
 
     @property
     def offset(self) -> TopicPartition:
@@ -155,9 +166,71 @@ def test_what_is_lost_is_never_answered_twice(group: Group) -> None:
         assert "group's offsets are lost" in done.stderr, "that nobody has published anything would be wrong"
     group.outputs.check()
 
-    group.offset = last
+    repaired = group.repair("--yes")
+    assert "nothing" in repaired
+    assert "committed, and read back" in repaired
+    assert (group.offset.offset, group.offset.metadata) == (last.offset, last.metadata)
     group.renew_models()
     code, error = group.end()
     assert code == SnapshotError.exit_code
     assert f"{group.config.topics.models}-0: expected the snapshot in messages" in error
     group.outputs.check()
+
+
+def test_a_foreign_commit_is_repaired(group: Group) -> None:
+    """A plain consumer's commit ends the next start; `repair` shows what it finds, and rebuilds the note.
+
+    A worker itself replaces lost answers, and a snapshot that is not whole.
+    """
+    group.feed(0, COUNT)
+    group.work()
+    good = group.offset
+    group.feed(COUNT, 2 * COUNT)
+
+    foreign = TopicPartition(good.topic, 0, 0)
+    group.offset = foreign
+    code, error = group.end()
+    assert code == ConfigurationError.exit_code
+    assert "something else commits in this group; stop it, and let `stream-apple repair` rebuild the note" in error
+    checked = call_command("check", "--config", group.path)
+    assert checked.returncode == ConfigurationError.exit_code
+    assert "stream-apple repair" in checked.stdout
+
+    shown = group.repair()
+    assert "damaged" in shown
+    assert "nothing was committed; with --yes" in shown
+    assert not group.offset.metadata
+
+    stranger = Consumer({"bootstrap.servers": group.kafka, "group.id": group.config.worker.group, "client.id": "odd"})
+    stranger.subscribe([good.topic])
+    wait_until(stranger.assignment, "the stranger's partition", meanwhile=lambda: stranger.poll(0.1))
+    refused = call_command("repair", "--config", group.path, "--yes")
+    checked = call_command("check", "--config", group.path)
+    stranger.close()
+    assert "which have a group.instance.id, found odd at /127.0.0.1" in checked.stdout
+    assert refused.returncode == ConfigurationError.exit_code
+    assert "expected no member of group" in refused.stderr
+    assert "odd at /127.0.0.1" in refused.stderr
+    group.offset = foreign
+
+    assert "committed, and read back" in group.repair("--yes")
+    mended = group.offset
+    assert (mended.offset, mended.metadata) == (good.offset, good.metadata)
+    assert "nothing is damaged" in group.repair()
+    group.work()
+    group.outputs.check()
+    verified = call_command("verify", "--config", group.path)
+    assert verified.returncode == 0, verified.stderr
+
+    # As late requests leave it: an offset without answers, and a snapshot of which only the last message is committed.
+    group.feed(2 * COUNT, 3 * COUNT)
+    last = group.offset
+    note = json.loads(last.metadata or "")
+    at, _, manifest, digest = note["snapshot"]
+    torn = json.dumps({**note, "snapshot": [at, manifest, manifest + 1, digest]})
+    group.offset = TopicPartition(last.topic, 0, last.offset + COUNT, torn)
+    events = {event["event"]: event for event in group.work()}
+    assert events["offset_after_answers"]["offset"] == last.offset + COUNT
+    assert (events["snapshot_replaced"]["reason"], events["snapshot_replaced"]["source"]) == ("missing", "snapshot")
+    group.outputs.check()
+    assert call_command("verify", "--config", group.path).returncode == 0

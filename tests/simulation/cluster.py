@@ -16,6 +16,9 @@ NOW_MS = 1_700_000_000_000
 class MemoryCluster:
     """Topics by name and number of partitions."""
 
+    answers_lost = False
+    """Whether answers before a committed offset were removed, so that offsets go back."""
+
     def __init__(self, topics: Mapping[str, int]) -> None:
         self._logs = {
             topic: [PartitionLog(topic, number) for number in range(partitions)] for topic, partitions in topics.items()

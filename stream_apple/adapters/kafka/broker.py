@@ -13,7 +13,13 @@ from typing import cast
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from stream_apple.adapters.kafka.client_properties import Identity, Properties, open_clients, reader_properties
+from stream_apple.adapters.kafka.client_properties import (
+    Identity,
+    Properties,
+    open_clients,
+    producer_properties,
+    reader_properties,
+)
 from stream_apple.adapters.kafka.connectivity import OUTAGE_S, PROBE_TIMEOUT_S, Connectivity
 from stream_apple.adapters.kafka.errors import RefusedTimeoutError, as_kafka_exception, records_among, translated
 from stream_apple.adapters.kafka.herald import prepare_to_fence
@@ -54,7 +60,7 @@ class KafkaBroker:
         idle_readers: int = 0,
     ) -> None:
         self._input_topic = input_topic
-        self._retry = RetryPolicy(slow=_log_slow, address=str(properties["bootstrap.servers"]))
+        self._retry = RetryPolicy(failure=AbortableError, slow=_log_slow, address=str(properties["bootstrap.servers"]))
         self._view = GroupView(
             reader_properties(properties, identity.group, reader_ahead_kib), input_topic, self._retry
         )
@@ -62,9 +68,12 @@ class KafkaBroker:
         self._readers = ReaderPool(self._view.properties, idle_readers)
         self._connectivity = Connectivity(properties, self._probe, outage_s)
         self._listener = RebalanceListener(input_topic)
-        self._consumer, producer = open_clients(properties, identity, self._on_error, self._connectivity.learn)
+        self._consumer, open_producer = open_clients(properties, identity, self._on_error, self._connectivity.learn)
         prepare = partial(prepare_to_fence, properties, identity, self._consumer, input_topic)
-        self._producer = TransactionalProducer(producer, self._consumer, self._retry, input_topic, prepare)
+        timeout_s = float(producer_properties(properties, identity)["transaction.timeout.ms"]) / 1000
+        self._producer = TransactionalProducer(
+            open_producer, self._consumer, self._retry, input_topic, prepare, timeout_s
+        )
         self.begin = self._producer.begin
         self.send = self._producer.send
         self.send_all = self._producer.send_all
@@ -128,7 +137,6 @@ class KafkaBroker:
         with translated("fetching"):
             messages = self._listener.consume(self._consumer, limit, timeout_s)
         self._producer.serve()
-        self._producer.confirm(ask=self.reachable)
         self._listener.raise_pending()
         self._connectivity.check()
         try:
@@ -161,7 +169,12 @@ class KafkaBroker:
                 self._consumer.resume([place])
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """Return the committed offsets; wait for transactions that are still deciding them."""
+        """Return the committed offsets; wait for transactions that are still deciding them.
+
+        No earlier producer of this worker can change them afterwards, as its epoch has ended then.
+        """
+        # The group has just assigned the partitions to this worker, so no successor is fenced.
+        self._producer.fence()
         return committed_offsets(self._consumer, self._retry, self._input_topic, partitions, reads=True)
 
     def log_range(self, topic: str, partition: int) -> LogRange:

@@ -41,6 +41,9 @@ _MEMBER_DEFAULTS: dict[str, Any] = {
     # With "none", a client never finds brokers again if one that is just coming back names none (librdkafka 5301):
     # `connectivity` notices that, and ends the worker. Readers keep the default, as they need no coordinator.
     "metadata.recovery.strategy": "none",
+    # A broker that is frozen or cut off keeps its connections. With librdkafka's minute, its clients would turn to
+    # another broker long after the cluster has.
+    "socket.timeout.ms": 10_000,
 }
 _CONSUMER_DEFAULTS: dict[str, Any] = {
     **_READING_DEFAULTS,
@@ -79,6 +82,15 @@ _PRODUCER_DEFAULTS: dict[str, Any] = {
     "queue.buffering.max.messages": 100_000,
     # As long as a session: when a dead worker's partitions move, the broker has already aborted its last transaction.
     "transaction.timeout.ms": SESSION_MS,
+}
+_RETRY_BACKOFF_MS = 300
+RESENT_AFTER_S = 0.8 * _RETRY_BACKOFF_MS / 1000
+"""The shortest time after which the transactional producer sends a request again, as librdkafka takes up to 20 % from
+`retry.backoff.ms` at random. `transactional_producer` relies on it."""
+_PRODUCER_FIXED: dict[str, Any] = {
+    "allow.auto.create.topics": False,  # asking about a topic must not create it
+    "retry.backoff.max.ms": 1_000,
+    "retry.backoff.ms": _RETRY_BACKOFF_MS,
 }
 
 _CONSUMER_ONLY = frozenset(
@@ -176,10 +188,14 @@ def reader_properties(properties: Properties, group: str, ahead_kib: int | None 
 def producer_properties(properties: Properties, identity: Identity) -> dict[str, Any]:
     """Return the properties of the transactional producer."""
     given = {name: value for name, value in properties.items() if name not in _CONSUMER_ONLY}
+    defaults = dict(_PRODUCER_DEFAULTS)
+    with suppress(ValueError):  # librdkafka will refuse a value that is no number, and a longer wait than this
+        open_ms = int(given.get("transaction.timeout.ms", SESSION_MS))
+        defaults["socket.timeout.ms"] = min(open_ms, defaults["socket.timeout.ms"])
     return {
-        **_PRODUCER_DEFAULTS,
+        **defaults,
         **given,
-        "allow.auto.create.topics": False,  # asking about a topic must not create it
+        **_PRODUCER_FIXED,
         "transactional.id": identity.transactional_id,
     }
 
@@ -269,17 +285,26 @@ def open_clients(
     identity: Identity,
     on_error: Callable[[KafkaError], None],
     on_statistics: Callable[[str], None],
-) -> tuple[Consumer, Producer]:
-    """Open both clients, which report to `on_error` and to the logger `librdkafka`.
+) -> tuple[Consumer, Callable[[Callable[[], None]], Producer]]:
+    """Open the consumer, and return it with a function that opens a producer.
 
+    on_error       is given what the connections of all of them report; the logger `librdkafka` is, too
     on_statistics  is given the consumer's statistics, as JSON
 
-    ConfigurationError if librdkafka refuses a property.
+    The function is given what the producer calls in addition, when one of its connections fails. ConfigurationError if
+    librdkafka refuses a property, also one of a producer.
     """
     logger = logging.getLogger("librdkafka")
-    shared: dict[str, Any] = {"error_cb": on_error}
+
+    def open_producer(suspect: Callable[[], None]) -> Producer:
+        def report(error: KafkaError) -> None:
+            suspect()
+            on_error(error)
+
+        with refused_configuration():
+            return Producer({**producer_properties(properties, identity), "error_cb": report}, logger=logger)
+
     with refused_configuration():
-        producer = Producer({**producer_properties(properties, identity), **shared}, logger=logger)
-        listening = {**consumer_properties(properties, identity), **shared, "stats_cb": on_statistics}
+        listening = {**consumer_properties(properties, identity), "error_cb": on_error, "stats_cb": on_statistics}
         consumer = Consumer(listening, logger=logger)
-    return consumer, producer
+    return consumer, open_producer

@@ -28,8 +28,7 @@ from stream_apple.adapters.kafka.errors import RefusedTimeoutError
 from stream_apple.errors import BrokerError, ConfigurationError
 
 OUTAGE_S = 300.0
-"""How long a worker without an open transaction waits for its brokers; then it ends, so that a supervisor notices. With
-a transaction open, its calls fail sooner: `retry.DEADLINE_S`."""
+"""How long a worker waits for its brokers; then it ends, so that a supervisor notices."""
 ASK_AFTER_S = 6.0
 """Silence after which a broker is asked: two heartbeats. It may be innocent, as in a rebalance there are none."""
 FORGOTTEN_S = 5.0

@@ -116,13 +116,13 @@ def as_kafka_exception() -> Iterator[None]:
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
-    """Inside this context, a client's failures are the errors of the port; `what` says in them what was being done."""
+def translated(what: str, *, replaced: bool = False) -> Iterator[None]:
+    """Inside this context, a client's failures are the errors of the port, as `call_error` returns them."""
     try:
         with as_kafka_exception():
             yield
     except KafkaException as failure:
-        raise call_error(failure.args[0], what) from failure
+        raise call_error(failure.args[0], what, replaced=replaced) from failure
 
 
 @contextmanager
@@ -161,8 +161,12 @@ def is_configuration_error(error: KafkaError) -> bool:
     return error.code() in _CONFIGURATION_ERRORS
 
 
-def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableError:
-    """Return the port's error for a call that has failed and is not to be repeated, or not any more."""
+def call_error(error: KafkaError, what: str, *, replaced: bool = False) -> StreamAppleError | AbortableError:
+    """Return the port's error for a call that has failed and is not to be repeated, or not any more.
+
+    what      was being done
+    replaced  whether another client takes the place of this one, so that even its fatal errors end only a transaction
+    """
     text = f"{what}: {error_text(error)}"
     if error.code() in UNKNOWN:
         return ConfigurationError(
@@ -178,10 +182,9 @@ def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableErro
         return ConfigurationError(text)
     if is_fenced(error):
         return FencedError(text)
-    if is_fatal(error):
-        return BrokerError(text)
     # _STATE means that an error in the background has already ended the transaction.
-    if error.txn_requires_abort() or error.code() == KafkaError._STATE:  # noqa: SLF001
+    over = error.txn_requires_abort() or error.code() == KafkaError._STATE  # noqa: SLF001
+    if replaced or (over and not is_fatal(error)):
         return AbortableError(text)
     return BrokerError(text)
 
@@ -189,7 +192,7 @@ def call_error(error: KafkaError, what: str) -> StreamAppleError | AbortableErro
 def delivery_error(error: KafkaError, place: str) -> StreamAppleError | AbortableError:
     """Return the port's error for a message of the open transaction that did not reach `place`."""
     if is_fatal(error) or is_configuration_error(error):
-        return call_error(error, f"sending to {place}")
+        return call_error(error, f"sending to {place}", replaced=True)
     # librdkafka has ended the transaction, which the message's own report does not say.
     return AbortableError(f"sending to {place}: {error_text(error)}")
 

@@ -23,15 +23,12 @@ class AbandonedError(Exception):
 class AbandonableExecutor:
     """Has one thread make one call at a time.
 
-    keep     an object that the calls use; the thread refers to it, so that it is not destroyed during a blocked call
-
-    closing  whether `close` was called, so that a call which repeats until it succeeds should give up
+    keep  an object that the calls use; the thread refers to it, so that it is not destroyed during a blocked call
 
     A call that blocks for ever does not keep the process from ending, as the thread is a daemon.
     """
 
     def __init__(self, name: str, keep: object) -> None:
-        self.closing = False
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._latest: Future[Any] | None = None
         self._thread = threading.Thread(target=_serve, args=(self._calls, keep), name=name, daemon=True)
@@ -66,7 +63,6 @@ class AbandonableExecutor:
 
     def close(self) -> None:
         """End the thread once the call that it is in has returned."""
-        self.closing = True
         self._calls.put(None)
 
 

@@ -22,7 +22,7 @@ from stream_apple.adapters.kafka.errors import (
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, DEADLINE_S, RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
-from stream_apple.stream.log.ports import Committed, LogRange, Place, Record
+from stream_apple.stream.log.ports import Committed, LogRange, Place, ReaderSource, Record
 
 LOST_OFFSETS = "the group's offsets are lost, which `stream-apple check` tells"
 """Why a group may seem to have nothing."""
@@ -334,6 +334,16 @@ def committed_now(
         return view.committed_now(partitions)
 
 
+def commit_outside(properties: Properties, group: str, topic: str, offsets: Mapping[int, Committed]) -> None:
+    """Commit these offsets of a group without joining it, which the broker accepts only while it has no members."""
+    places = [TopicPartition(topic, number, each.offset, each.metadata) for number, each in offsets.items()]
+    with (
+        closing(open_consumer(reader_properties(properties, group))) as consumer,
+        translated(f"committing offsets of {topic}"),
+    ):
+        consumer.commit(offsets=places, asynchronous=False)
+
+
 class KafkaLogs:
     """`snapshots.store.Logs` of a cluster: reads a group's offsets and all of its topics, and changes nothing.
 
@@ -354,6 +364,7 @@ class KafkaLogs:
         self._cluster = cluster
         self._retry = retry or RetryPolicy()
         self._properties = reader_properties(config.kafka, config.worker.group, ahead_kib)
+        self.undecided: ReaderSource = GroupView(self._properties, self._examples, self._retry)
         # Ends of logs include undecided records, so that every offset committed before the question lies below them.
         self._consumer = open_consumer({**self._properties, "isolation.level": "read_uncommitted"}, SILENT)
 

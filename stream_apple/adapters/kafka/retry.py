@@ -16,10 +16,11 @@ from confluent_kafka import KafkaError, KafkaException
 from stream_apple.adapters.kafka.errors import as_kafka_exception, call_error, is_transient
 from stream_apple.adapters.kafka.executor import AbandonableExecutor, AbandonedError
 from stream_apple.errors import BrokerError
+from stream_apple.stream.log.ports import AbortableError
 
 DEADLINE_S = 60.0
-"""The longest time for one call of the port, with its repetitions. A transaction may not be open for that long, by
-`client_properties.py`. A worker that only fetches waits for `connectivity.OUTAGE_S`."""
+"""The longest time for one call of the port, with its repetitions, unless the call has a shorter limit. A transaction
+may not be open for that long, by `client_properties.py`. `connectivity.OUTAGE_S` is the limit for a whole outage."""
 ATTEMPT_TIMEOUT_S = 2.0
 """Timeout of a single attempt; signal handlers run between attempts."""
 SHORTENED_DEADLINE_S = 10.0
@@ -39,6 +40,7 @@ class RetryPolicy:
     """Attempts with exponential backoff until a deadline, which a signal handler can shorten for all calls.
 
     deadline_s  of each series of attempts
+    failure     the error at the deadline; it is BrokerError, whatever this says, once the deadline has been shortened
     slow        is told what a call does that has waited for SLOW_S, once until a call succeeds
     address     of the brokers, for errors; "" if something else tells it
     """
@@ -47,12 +49,14 @@ class RetryPolicy:
         self,
         deadline_s: float = DEADLINE_S,
         *,
+        failure: type[AbortableError | BrokerError] = BrokerError,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         slow: Callable[[str], None] = lambda _doing: None,
         address: str = "",
     ) -> None:
         self.deadline_s = deadline_s
+        self._failure = failure
         self._now = now
         self._sleep = sleep
         self._slow = slow
@@ -95,13 +99,14 @@ class RetryPolicy:
             self._slow(self._doing)
         return self._now() >= min(deadline, self._stop_by)
 
-    def given_up(self, what: str, reason: str) -> BrokerError:
+    def given_up(self, what: str, reason: str, limit_s: float | None = None) -> AbortableError | BrokerError:
         """Return the error of a call that has not succeeded before the deadline, or before the shortened one."""
         if self._now() >= self._stop_by:
             return BrokerError(f"{what}: asked to stop while waiting for Kafka: {reason}")
-        return BrokerError(f"{what}: no success within {self.deadline_s:g} s{self._at}: {reason}")
+        limit_s = self.deadline_s if limit_s is None else limit_s
+        return self._failure(f"{what}: no success within {limit_s:g} s{self._at}: {reason}")
 
-    def attempts(self) -> Iterator[Callable[[], bool]]:
+    def attempts(self, limit_s: float | None = None) -> Iterator[Callable[[], bool]]:
         """Yield once for each attempt that may be made, until the deadline; at least once.
 
         The first attempt is made at once. Each further one begins, at random, a half to a whole interval after the last
@@ -109,8 +114,10 @@ class RetryPolicy:
         The random part spreads workers that lost the same broker.
 
         Each item is a function that returns whether the deadline has passed, for attempts that can be cut short.
+
+        limit_s  until the deadline; None: the policy's
         """
-        deadline = self._now() + self.deadline_s
+        deadline = self._now() + (self.deadline_s if limit_s is None else limit_s)
         is_expired, interval = partial(self._is_expired, deadline), FIRST_INTERVAL_S
         while True:
             begun = self._now()
@@ -133,15 +140,21 @@ class RetryPolicy:
         call: Callable[[], _T],
         executor: AbandonableExecutor | None = None,
         on_failure: Callable[[], None] | None = None,
+        *,
+        limit_s: float | None = None,
+        replaced: bool = False,
     ) -> _T:
         """Return the result of `call`, repeated after transient errors; `executor` makes it if it may block.
 
         `on_failure` is called before each further attempt, and may raise an error. Otherwise this raises that of
-        `call_error` for an error that is not transient, and BrokerError at the deadline.
+        `call_error` for an error that is not transient, and the policy's at the deadline.
+
+        limit_s   until the deadline; None: the policy's
+        replaced  see `call_error`
         """
         cause: Exception | None = None
-        with self.waiting(what):
-            for is_expired in self.attempts():
+        with self.waiting(what, limit_s):
+            for is_expired in self.attempts(limit_s):
                 if cause is not None and on_failure is not None:
                     on_failure()
                 try:
@@ -150,11 +163,11 @@ class RetryPolicy:
                 except KafkaException as failure:
                     error = failure.args[0]
                     if not is_transient(error):
-                        raise call_error(error, what) from failure
+                        raise call_error(error, what, replaced=replaced) from failure
                     reason, cause = error.str(), failure
                 except AbandonedError as failure:
                     reason, cause = "the call is still blocked", failure
-            raise self.given_up(what, reason) from cause
+            raise self.given_up(what, reason, limit_s) from cause
 
     def retry_while(self, is_passing: Callable[[KafkaError], bool], call: Callable[[], _T]) -> _T:
         """Return the result of `call`, repeated while `is_passing` is true of its error; else raise KafkaException."""

@@ -1,43 +1,53 @@
 """The transactional producer: messages and offsets that become visible together, or never.
 
-A producer that is fenced learns of it only from its next request to the cluster. So while it has no transaction, it
-asks every few seconds whether its transactional id is still its own.
+**Why a producer may be replaced.** Kafka's client sends the requests that shape a transaction over several connections,
+and sends a request again if its connection breaks. The first copy may hang in the network and arrive later. The broker
+obeys it as long as its producer epoch is the current one: a late `EndTxn` then ends the *next* transaction, and a late
+`AddOffsetsToTxn` opens one (KAFKA-17754; the protocol that rules this out, KIP-890, needs a client that sends `EndTxn`
+version 5). So the next transaction keeps the epoch only if no request that ends a transaction, or adds offsets to it,
+can have been sent twice. Otherwise a new producer with the same transactional id gets a new epoch, which makes the
+brokers refuse everything that is still on its way. Three signals together are complete:
 
-An executor makes calls that may block: signal handlers run while they are waited for, and after
-`RetryPolicy.shorten_deadline` the wait ends even if the call does not.
+    the transaction did not end with a commit   an abort always replaces the producer, whatever the reason
+    a call was made more than once              `RetryPolicy` repeated it after a timeout or a transient error
+    a call took RESENT_AFTER_S or longer        librdkafka waits at least for so long before it sends a request again
+
+A fourth one, an error of any connection during the transaction, covers `AddPartitionsToTxn`. A late copy of it can harm
+no answer, but could open a transaction that nobody ends. A late `Produce` is refused by its sequence number.
+
+**An executor** makes calls that may block: signal handlers run while they are waited for, and the wait ends after
+`CALL_S` even if the call does not. A blocked producer is replaced, too.
 """
 
-import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future  # noqa: TC003  an import like the others
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import repeat, starmap
+from math import inf
 from operator import length_hint
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from stream_apple.adapters.kafka.client_properties import RESENT_AFTER_S
 from stream_apple.adapters.kafka.errors import (
-    UNKNOWN,
     as_kafka_exception,
     call_error,
     delivery_error,
     is_fenced,
-    is_transient,
     translated,
 )
 from stream_apple.adapters.kafka.executor import AbandonableExecutor, AbandonedError
 from stream_apple.adapters.kafka.herald import wait_for_connection
 from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
-from stream_apple.errors import StreamAppleError
+from stream_apple.errors import FencedError, StreamAppleError
 from stream_apple.stream.log.ports import AbortableError, Committed, Header
 
-CONFIRM_S = 5.0
-"""Seconds between two confirmations of the transactional id while there is no transaction. They cost the cluster about
-a tenth of the work of a busy worker."""
+CALL_S = 10.0
+"""The longest time for a call that ends a transaction, with its repetitions. After it the outcome is in doubt."""
 
 # Signal handlers run between slices. From 0.2 s on, confluent-kafka would call librdkafka several times, which could
 # call back again after a fatal error (see `errors.as_kafka_exception`).
@@ -48,149 +58,184 @@ _CLOSE_S = 3.0
 _log = structlog.get_logger()
 
 
-class TransactionalProducer:
-    """Has one transaction at a time; see `ports.Broker` for the contracts of the methods. Call `fence` first.
+class _Epoch:
+    """A producer, which has one epoch of the transactional id from its fencing on, and the thread that calls it.
 
-    consumer  the member of the group whose offsets are committed
-    topic     of these offsets; it exists
-    prepare   called before fencing in the background, to make that short; it may block
+    fenced     whether the epoch has begun: `init_transactions` has succeeded
+    fencing    the fencing that is under way in the background; None: there is none
+    reported   the delivered messages whose `on_written` has not been called yet, each with its offset
+    failure    the error of a message that was not delivered
+    suspected  whether a connection has failed since the open transaction began
+    """
+
+    def __init__(self, open_producer: Callable[[Callable[[], None]], Producer]) -> None:
+        self.producer = open_producer(self._suspect)
+        self.executor = AbandonableExecutor("producer", self.producer)
+        self.fenced = False
+        self.fencing: Future[None] | None = None
+        self.reported: deque[tuple[Callable[[int], None], int]] = deque()
+        self.failure: StreamAppleError | AbortableError | None = None
+        self.suspected = False
+
+    def _suspect(self) -> None:
+        self.suspected = True
+
+    def end(self, wait_s: float = 0.0) -> bool:
+        """Abort what is open and close the producer; wait for that, but not long; return whether it has succeeded.
+
+        It goes on in the background. FencedError if another process has the transactional id.
+        """
+        deadline = time.monotonic() + wait_s
+        try:
+            with translated("abort_transaction"):
+                self.executor.run(self._end, lambda: time.monotonic() >= deadline)
+        except AbandonedError:
+            return False
+        finally:
+            self.executor.close()  # after a call that still blocks, the thread ends, and with it the producer
+        return True
+
+    def _end(self) -> None:
+        try:
+            with as_kafka_exception():
+                self.producer.abort_transaction(_CLOSE_S)
+        except KafkaException as failure:
+            # Others don't matter: there was no transaction, or the next fencing aborts it.
+            if is_fenced(failure.args[0]):
+                raise
+        finally:
+            with suppress(KafkaException), as_kafka_exception():
+                self.producer.close()
+
+
+class TransactionalProducer:
+    """Has one transaction at a time; see `ports.Broker` for the contracts of the methods.
+
+    open_producer  opens a producer, which calls the function that it is given when a connection fails
+    consumer       the member of the group whose offsets are committed
+    topic          of these offsets; it exists
+    prepare        called before fencing in the background, to make that short; it may block
+    timeout_s      seconds after which the brokers abort an open transaction
     """
 
     def __init__(
-        self, producer: Producer, consumer: Consumer, retry: RetryPolicy, topic: str, prepare: Callable[[], object]
+        self,
+        open_producer: Callable[[Callable[[], None]], Producer],
+        consumer: Consumer,
+        retry: RetryPolicy,
+        topic: str,
+        prepare: Callable[[], object],
+        timeout_s: float,
     ) -> None:
-        self._producer = producer
+        self._open_producer = open_producer
         self._consumer = consumer
-        self._produce = producer.produce
         self._retry = retry
         self._topic = topic
         self._prepare = prepare
-        self._executor = AbandonableExecutor("producer", producer)
-        self._fencing: Future[None] | None = None
-        self._confirming: Future[None] | None = None
-        self._confirmed_at = 0.0
-        self._topic_unknown = False
+        self._timeout_s = timeout_s
         self._open_since: float | None = None
-        self._written: deque[tuple[Callable[[int], None], int]] = deque()
-        self._undelivered: StreamAppleError | AbortableError | None = None
+        self._begin_epoch()
 
     @property
     def open_s(self) -> float:
-        """Return for how many seconds a transaction, also that of a confirmation, has been open; 0 if none is."""
-        since = self._open_since if self._confirming is None else self._confirmed_at
-        return 0.0 if since is None else time.monotonic() - since
+        """Return for how many seconds a transaction has been open; 0 if none is."""
+        return 0.0 if self._open_since is None else time.monotonic() - self._open_since
+
+    def _begin_epoch(self) -> None:
+        self._epoch = epoch = _Epoch(self._open_producer)
+        self._produce = epoch.producer.produce
 
     def start_fencing(self, permitted: Callable[[], object] = lambda: None) -> None:
-        """Begin what `fence` does, and return at once, so that it takes less time then. Call it once, early.
+        """Begin what `fence` does, and return immediately, so that it takes less time then. Call it once, early.
 
         No one is fenced before `permitted` returns. If `permitted` raises, `fence` raises that.
         """
 
-        def fence() -> None:
+        def prepare() -> None:
             permitted()
             self._prepare()
-            self._fence_once()
 
-        self._fencing = self._executor.submit(fence)
+        self._epoch.fencing = self._epoch.executor.submit(self._fencing(prepare))
 
     def fence(self) -> None:
-        """Make every predecessor with this transactional id unable to commit, and abort what it left open.
+        """Begin a new epoch, unless it has begun, so that nothing of an earlier one can be committed any more.
 
-        After `start_fencing`, it waits for that, and raises what `permitted` raised.
+        That holds for predecessors with this transactional id, and for late requests of this worker's own earlier
+        producers. What they left open is aborted. After `start_fencing`, this waits for that, and raises what
+        `permitted` raised.
         """
-        if not self._has_fenced():
-            self._retry.retry_until_deadline("init_transactions", self._fence_once, self._executor)
-        self._confirmed_at = time.monotonic()
+        if self._epoch.fenced or self._fenced_in_background():
+            self._epoch.fenced = True
+            return
+        limit_s = min(CALL_S, self._retry.deadline_s)
+        for _ in self._retry.attempts():
+            try:
+                self._retry.retry_until_deadline(
+                    "init_transactions", self._fencing(), self._epoch.executor, limit_s=limit_s, replaced=True
+                )
+            except AbortableError as error:
+                # librdkafka may never find the coordinator again with this one; a new one asks from scratch.
+                self._replace(str(error))
+                failure = error
+            else:
+                self._epoch.fenced = True
+                return
+        raise failure
 
-    def _has_fenced(self) -> bool:
-        fencing, self._fencing = self._fencing, None
+    def _fencing(self, prepare: Callable[[], object] = lambda: None) -> Callable[[], None]:
+        producer = self._epoch.producer
+
+        def fence() -> None:
+            prepare()
+            wait_for_connection(producer, self._topic)
+            producer.init_transactions(ATTEMPT_TIMEOUT_S)
+
+        return fence
+
+    def _fenced_in_background(self) -> bool:
+        epoch = self._epoch
+        fencing, epoch.fencing = epoch.fencing, None
         if fencing is not None:
             # Errors are ignored here: the call is made again, and its errors are translated then.
             with (
-                self._retry.waiting("init_transactions", math.inf) as is_expired,
+                self._retry.waiting("init_transactions", inf) as is_expired,
                 suppress(KafkaException, AbandonedError),
                 as_kafka_exception(),
             ):
-                self._executor.wait(fencing, is_expired)
+                epoch.executor.wait(fencing, is_expired)
                 return True
         return False
-
-    def _fence_once(self) -> None:
-        wait_for_connection(self._producer, self._topic)
-        self._producer.init_transactions(ATTEMPT_TIMEOUT_S)
 
     def serve(self) -> None:
         """Have librdkafka report deliveries, and call the messages' `on_written`; raise the error of one that failed.
 
-        Whoever waits for its `on_written` would wait for ever.
+        A caller that waits for its `on_written` would otherwise wait indefinitely.
         """
-        with translated("the producer"):
-            self._producer.poll(0)
-        self._report_deliveries()
+        with self._not_fenced_by_timeout():
+            with translated("the producer", replaced=True):
+                self._epoch.producer.poll(0)
+            self._report_deliveries()
 
-    def confirm(self, *, ask: bool = True) -> None:
-        """Ask the cluster, in the background and every CONFIRM_S without a transaction, whether the id is still ours.
+    @contextmanager
+    def _not_fenced_by_timeout(self) -> Iterator[None]:
+        """Inside this context, FencedError is AbortableError if the transaction has been open for `timeout_s`.
 
-        A later call raises FencedError if it is not, and ConfigurationError if the topic does not exist any more.
-
-        ask  whether the cluster may be asked now
+        When the brokers abort such a transaction, they fence its producer, as another process would.
         """
-        if self._confirming is not None:
-            if self._confirming.done():
-                self._await_confirmation()
-            return
-        due = self._open_since is None and time.monotonic() >= self._confirmed_at + CONFIRM_S
-        if ask and due and not self._executor.blocked:
-            self._confirmed_at = time.monotonic()
-            with translated("consumer_group_metadata"):
-                if not self._consumer.memberid():
-                    # It waits for the group, as for the partitions of a worker that has just stopped: it has nothing to
-                    # lose, and the group would refuse it as another's, which librdkafka logs as an error.
-                    return
-                member = self._consumer.consumer_group_metadata()
-            self._confirming = self._executor.submit(lambda: self._ask_whose_id_it_is(member))
-
-    def _ask_whose_id_it_is(self, member: object) -> None:
-        # librdkafka does not tell the cluster of an empty transaction, so this one has an offset, and is aborted. An
-        # error about an old generation of the group is ignored, as it says nothing about the transactional id. That the
-        # topic is unknown is believed the second time: a broker that has just come back may not know of it yet.
-        offsets = [TopicPartition(self._topic, 0, 0)]
-
-        def passes(error: KafkaError) -> bool:
-            return is_transient(error) and not self._executor.closing
-
-        patient = RetryPolicy(float("inf"))  # `connectivity` decides for how long there may be no broker
-        self._producer.begin_transaction()
         try:
-            patient.retry_while(
-                passes, lambda: self._producer.send_offsets_to_transaction(offsets, member, ATTEMPT_TIMEOUT_S)
-            )
-        except KafkaException as failure:
-            error = failure.args[0]
-            before, self._topic_unknown = self._topic_unknown, error.code() in UNKNOWN
-            if is_fenced(error) or (before and self._topic_unknown):
+            yield
+        except FencedError as error:
+            if self.open_s < self._timeout_s:
                 raise
-        else:
-            self._topic_unknown = False
-        patient.retry_while(passes, lambda: self._producer.abort_transaction(ATTEMPT_TIMEOUT_S))
-
-    def _await_confirmation(self) -> None:
-        if self._confirming is None:
-            return
-        what = "confirming the transactional id"
-        try:
-            with self._retry.waiting(what) as is_expired, translated(what):
-                self._executor.wait(self._confirming, is_expired)
-        except AbandonedError:
-            raise self._retry.given_up(what, "the call is still blocked") from None
-        self._confirming = None
-        self._confirmed_at = time.monotonic()
+            late = f"open for {self.open_s:.0f} s, longer than transaction.timeout.ms"
+            raise AbortableError(f"{late}: {error}") from error
 
     def begin(self) -> None:
         """Begin a transaction in the client; the broker learns of it with the first message."""
-        self._await_confirmation()
-        self._retry.retry_until_deadline("begin_transaction", self._producer.begin_transaction)
+        self.fence()
+        self._epoch.suspected = False
         self._open_since = time.monotonic()
+        self._retry.retry_until_deadline("begin_transaction", self._epoch.producer.begin_transaction, replaced=True)
 
     def send(
         self,
@@ -212,7 +257,7 @@ class TransactionalProducer:
             except BufferError:
                 self._send_when_there_is_room(message)
         except KafkaException as failure:
-            raise self._refusal(failure.args[0], value, f"{topic}-{partition}") from failure
+            self._refuse(failure.args[0], value, f"{topic}-{partition}")
 
     def send_all(
         self,
@@ -239,12 +284,12 @@ class TransactionalProducer:
                 self.send(topic, partition, keys[number], values[number], timestamps_ms[number])
             except KafkaException as failure:
                 refused = values[len(values) - length_hint(left) - 1]
-                raise self._refusal(failure.args[0], refused, f"{topic}-{partition}") from failure
+                self._refuse(failure.args[0], refused, f"{topic}-{partition}")
             else:
                 return
 
-    def _refusal(self, error: KafkaError, value: bytes | None, place: str) -> StreamAppleError | AbortableError:
-        """Return the port's error for a message that the client does not take.
+    def _refuse(self, error: KafkaError, value: bytes | None, place: str) -> NoReturn:
+        """Raise the port's error for a message that the client does not take.
 
         If an earlier message has failed, the client says only that the transaction is over, or that it has had a fatal
         error, as when another process has fenced it. It tells the cause when it is given offsets, which it does not
@@ -256,17 +301,18 @@ class TransactionalProducer:
                 with as_kafka_exception():
                     member = self._consumer.consumer_group_metadata()
                     offsets = [TopicPartition(self._topic, 0, 0)]
-                    self._producer.send_offsets_to_transaction(offsets, member, ATTEMPT_TIMEOUT_S)
+                    self._epoch.producer.send_offsets_to_transaction(offsets, member, ATTEMPT_TIMEOUT_S)
             except KafkaException as failure:
                 error = failure.args[0]
-        return call_error(error, f"sending {len(value or b'')} bytes to {place}")
+        with self._not_fenced_by_timeout():
+            raise call_error(error, f"sending {len(value or b'')} bytes to {place}", replaced=True)
 
     def _send_when_there_is_room(self, message: tuple[Any, ...]) -> None:
         what = f"sending to {message[0]}-{message[3]}"
         with self._retry.waiting(what) as is_expired:
             while not is_expired():
                 with as_kafka_exception():
-                    self._producer.poll(_ROOM_POLL_S)
+                    self._epoch.producer.poll(_ROOM_POLL_S)
                 with suppress(BufferError):
                     self._produce(*message)
                     return
@@ -275,92 +321,102 @@ class TransactionalProducer:
     def _delivery_report(
         self, on_written: Callable[[int], None], place: str
     ) -> Callable[[KafkaError | None, Message], None]:
+        epoch = self._epoch
+
         def report(error: KafkaError | None, message: Message) -> None:
-            # This may run on the executor's thread; `_report_deliveries` tells the loop on the loop's thread.
+            # This may run on the executor's thread; `_report_deliveries` informs the loop on the loop's thread.
             if error is None:
-                self._written.append((on_written, message.offset() or 0))
-            elif self._undelivered is None:
-                self._undelivered = delivery_error(error, place)
+                epoch.reported.append((on_written, message.offset() or 0))
+            elif epoch.failure is None:
+                epoch.failure = delivery_error(error, place)
 
         return report
 
     def _report_deliveries(self) -> None:
-        if self._undelivered is not None:
-            raise self._undelivered
-        while self._written:
-            on_written, offset = self._written.popleft()
+        epoch = self._epoch
+        if epoch.failure is not None:
+            raise epoch.failure
+        while epoch.reported:
+            on_written, offset = epoch.reported.popleft()
             on_written(offset)
 
     def flush(self) -> None:
         """Wait until the broker has all messages; raise the error of a message with `on_written` that failed."""
-        with self._retry.waiting("flush") as is_expired, translated("flush"):
-            while left := self._producer.flush(_FLUSH_SLICE_S):
+        with self._not_fenced_by_timeout():
+            self._deliver()
+            self._report_deliveries()
+
+    def _deliver(self) -> None:
+        with self._retry.waiting("flush") as is_expired, translated("flush", replaced=True):
+            while left := self._epoch.producer.flush(_FLUSH_SLICE_S):
                 if is_expired():
                     raise self._retry.given_up("flush", f"{left} messages are not taken")
-        self._report_deliveries()
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
-        """Send the offsets with the group's present generation, so that a zombie's are refused; then commit."""
+        """Send the offsets with the group's present generation, so that a zombie's are refused; then commit.
+
+        AbortableError if the outcome is in doubt: what is committed can be read after the next fencing.
+        """
         positions = [
             TopicPartition(self._topic, partition, committed.offset, committed.metadata)
             for partition, committed in offsets.items()
         ]
-        with translated("consumer_group_metadata"):
-            member = self._consumer.consumer_group_metadata()
-        self._retry.retry_until_deadline(
-            "send_offsets_to_transaction",
-            lambda: self._producer.send_offsets_to_transaction(positions, member, ATTEMPT_TIMEOUT_S),
-            self._executor,
-        )
-        self._retry.retry_until_deadline(
-            "commit_transaction", lambda: self._producer.commit_transaction(ATTEMPT_TIMEOUT_S), self._executor
-        )
-        self._forget()
+        producer = self._epoch.producer
+        with self._not_fenced_by_timeout():
+            # Only the end of the transaction is timed: messages may take as long as the brokers need for them.
+            self._deliver()
+            with translated("consumer_group_metadata"):
+                member = self._consumer.consumer_group_metadata()
+            sent_once = [
+                self._sends_once(
+                    "send_offsets_to_transaction",
+                    lambda: producer.send_offsets_to_transaction(positions, member, ATTEMPT_TIMEOUT_S),
+                ),
+                self._sends_once("commit_transaction", lambda: producer.commit_transaction(ATTEMPT_TIMEOUT_S)),
+            ]
+        self._open_since = None
+        self._epoch.reported.clear()
+        if not all(sent_once) or self._epoch.suspected:
+            self._replace("a request may have been sent twice")
+
+    def _sends_once(self, what: str, call: Callable[[], object]) -> bool:
+        """Make a call; return whether it cannot have sent any request twice."""
+        seconds = []
+
+        def timed() -> None:
+            seconds.append(inf)
+            began = time.monotonic()
+            call()
+            seconds[-1] = time.monotonic() - began
+
+        self._retry.retry_until_deadline(what, timed, self._epoch.executor, limit_s=CALL_S, replaced=True)
+        return len(seconds) == 1 and seconds[0] < RESENT_AFTER_S
 
     def abort(self) -> None:
-        """Abort the transaction, if one is open, after sending the queued messages, which are aborted with it."""
+        """Give up the open transaction, if there is one, with its producer; no reader ever sees anything of it.
+
+        This waits a few seconds at most, and raises FencedError if another process has the transactional id. If the
+        brokers have not confirmed the abort by then, the next fencing aborts the transaction.
+        """
         if self._open_since is not None:
-            # Ending a transaction that the broker does not know of yet is a fatal error (INVALID_TXN_STATE).
-            self._retry.retry_until_deadline("flush", self._flush_once, self._executor)
-            self._retry.retry_until_deadline(
-                "abort_transaction", lambda: self._producer.abort_transaction(ATTEMPT_TIMEOUT_S), self._executor
-            )
-            self._forget()
+            try:
+                with suppress(AbortableError), self._not_fenced_by_timeout():
+                    self._replace("the transaction was aborted", _CLOSE_S)
+            finally:
+                self._open_since = None
 
-    def _flush_once(self) -> None:
-        deadline = time.monotonic() + ATTEMPT_TIMEOUT_S
-        while self._producer.flush(_FLUSH_SLICE_S) and time.monotonic() < deadline:
-            pass
-
-    def _forget(self) -> None:
-        self._open_since = None
-        self._confirmed_at = time.monotonic()
-        self._written.clear()
-        self._undelivered = None
+    def _replace(self, reason: str, wait_s: float = 0.0) -> None:
+        """Give up the producer, and wait for its end, but not long; the next one begins its epoch in `fence`."""
+        _log.info("producer_replaced", reason=reason)
+        ended = self._epoch
+        self._begin_epoch()
+        ended.end(wait_s)
 
     def close(self) -> None:
         """Abort an open transaction, as others wait for its offsets, and close; it blocks for some seconds at most."""
-        deadline = time.monotonic() + _CLOSE_S
-        ended = True
-        if self._confirming is not None:
-            with suppress(KafkaException, AbandonedError), as_kafka_exception():
-                self._executor.wait(self._confirming, lambda: time.monotonic() >= deadline)
-        if self._open_since is not None:
-            ended = self._succeeds("abort_transaction", lambda: self._producer.abort_transaction(_CLOSE_S), deadline)
-        # If the abort failed, closing would try it once more; the producer then ends with its last reference.
-        if ended:
-            self._succeeds("closing the producer", self._producer.close, deadline)
-        self._executor.close()
-
-    def _succeeds(self, what: str, call: Callable[[], object], deadline: float) -> bool:
-        """Return whether the call succeeds in time; log its error, which must not hide the one that ends the worker."""
         try:
-            with as_kafka_exception():
-                self._executor.run(call, lambda: time.monotonic() >= deadline)
-        except AbandonedError:
-            _log.warning("close_error", doing=what, error="a call of the producer is still blocked")
-            return False
-        except KafkaException as error:
-            _log.warning("close_error", doing=what, error=error.args[0].str())
-            return False
-        return True
+            closed, error = self._epoch.end(_CLOSE_S), "a call of the producer is still blocked"
+        except StreamAppleError as failure:  # it must not hide the one that ends the worker
+            closed, error = False, str(failure)
+        if not closed:
+            _log.warning("close_error", doing="closing the producer", error=error)

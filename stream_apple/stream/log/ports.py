@@ -141,8 +141,8 @@ class Broker(Readers, Protocol):
 
         No record is from before the partition's latest assignment, or of a paused partition. AbortableError if the
         position is not in the log any more: which records are missing is said by what is committed. BrokerError if no
-        broker has answered for too long; FencedError if another process has taken this identity, within seconds, even
-        if nothing comes and nothing is sent.
+        broker has answered for too long; FencedError if another process has joined the group with this identity,
+        within seconds, even if nothing comes and nothing is sent.
         """
 
     def pause(self, partition: int, offset: int) -> None:
@@ -155,7 +155,10 @@ class Broker(Readers, Protocol):
         """Deliver the paused partition's records from now on; no effect if it has been given up meanwhile."""
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """Return the group's committed offsets, once transactions that are still deciding them have ended."""
+        """Return the group's committed offsets, once transactions that are still deciding them have ended.
+
+        No earlier transaction of this worker, and none of a predecessor, can change them afterwards.
+        """
 
     def committed_now(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
         """Return the group's committed offsets, or those of a moment ago, without waiting for transactions.
@@ -202,7 +205,10 @@ class Broker(Readers, Protocol):
         """Wait until the broker has every message of the open transaction; all `on_written` have been called."""
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
-        """Commit the open transaction with these offsets of the input topic; when it returns, both are durable."""
+        """Commit the open transaction with these offsets of the input topic; when it returns, both are durable.
+
+        After AbortableError it may have been committed or not: `decided` says which, and nothing changes afterwards.
+        """
 
     def abort(self) -> None:
         """Abort the transaction if one is open: no read_committed reader ever sees any of its messages."""

@@ -266,6 +266,7 @@ class Loop(MemberLoop):
         self._budget.lap(Phase.SNAPSHOT)
         progress = self._merging.progress(self._owned)
         self._transaction.commit({partition.number: committed for partition, committed in progress.items()})
+        self._writer.committed()
         for partition, committed in progress.items():
             partition.has_committed(committed)
         self._merging.committed(progress)

@@ -62,7 +62,7 @@ class OwnedPartitions:
         self._exceptions = exceptions
         self._metrics = metrics
         self._now = now
-        self._restorer = Restorer(broker, provenance, metrics, now)
+        self._restorer = Restorer(broker, provenance, metrics, new_model, now, exceptions.gaps)
         self._kept: dict[int, PartitionModel] = {}
         self._schemas = schemas
 
@@ -146,6 +146,8 @@ class OwnedPartitions:
         """Read on in what one partition's model is found by; resume the partition when its model is complete."""
         partition = self._restorer.read_on()
         if partition is not None:
+            if partition.restarted:
+                self._broker.pause(partition.number, partition.plan.fetch_from)
             self._go_on(partition)
             if partition.model.held is None:
                 self._broker.resume(partition.number)

@@ -91,6 +91,7 @@ class Partition:
     unsaved_since     seconds of the worker's clock at which the newest whole snapshot was complete, or the model found
     epoch_ended       whether an epoch has ended since the newest whole snapshot
     recovered         whether it has become live after a recovery, and nothing of it has been committed since
+    restarted         whether it begins elsewhere than was planned when it was assigned
     lineage           of its model at `sent_offset`
     gate              is closed while a schema is awaited, without which nothing further can be read
     """
@@ -107,8 +108,21 @@ class Partition:
         self.unsaved_since = 0.0
         self.epoch_ended = False
         self.recovered = False
+        self.restarted = False
         self.lineage = plan.lineage
         self.gate = gate or SchemaGate(model.partition, None)
+
+    def answer_again(self, first: int) -> None:
+        """Publish, and commit, from record `first` on, though a later offset is committed."""
+        self.model.publish_from = self.committed_offset = first
+
+    def restart(self, model: PartitionModel, snapshot: SnapshotPointer | None) -> None:
+        """Begin with this new model, and this snapshot instead of that of the plan; None: from the model's start."""
+        model.publish_from, model.skips = self.model.publish_from, self.model.skips
+        self.model, self.snapshot = model, snapshot
+        self.plan = self.plan._replace(snapshot=snapshot)
+        self.sent_offset = self.plan.fetch_from
+        self.restarted = True
 
     @property
     def number(self) -> int:

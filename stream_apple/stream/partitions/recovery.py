@@ -147,6 +147,12 @@ def plan_recovery(
     return _with_skips(plan._replace(jump=jump), provenance, partition, exceptions)
 
 
+def can_replay(provenance: Provenance, plan: RecoveryPlan, log: LogRange, models: LogRange) -> bool:
+    """Whether the log of examples can replace a snapshot that was deleted from the start of the models log."""
+    whole = provenance.merging is None and max(log.low, plan.lineage.left_out) <= plan.lineage.start
+    return whole and plan.snapshot is not None and plan.snapshot.first < models.low and plan.snapshot.last < models.high
+
+
 def check_in_log(provenance: Provenance, partition: int, pointer: SnapshotPointer, log: LogRange) -> None:
     """Raise SnapshotError if the log can't hold all messages of the snapshot: compaction keeps newest ones in place."""
     if log.low > pointer.first or log.high <= pointer.last:

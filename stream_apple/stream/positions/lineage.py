@@ -168,6 +168,10 @@ class _StoredNote(Stored):
     merge: MergeNote | None = None
 
 
+class ForeignNoteError(ConfigurationError):
+    """An offset has no note of a worker: something else has committed it."""
+
+
 class OtherSettingsError(ConfigurationError):
     """An offset's metadata is of a model with other settings; `noted` is what that model's worker wrote."""
 
@@ -253,9 +257,9 @@ class Provenance(NamedTuple):
             version = from_json(Versioned, committed.metadata).v
             note = from_json(_StoredNote, committed.metadata) if version == FORMAT else None
         except MalformedError as error:
-            raise ConfigurationError(
+            raise ForeignNoteError(
                 f"expected a note of the model {where}, found {in_short(committed.metadata)!r} ({error}): "
-                f"something else commits in this group; {NEW_MODEL}"
+                f"something else commits in this group; stop it, and let `stream-apple repair` rebuild the note"
             ) from None
         if note is None:
             raise ConfigurationError(

@@ -28,7 +28,7 @@ from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.core.learner.merging.stacks import copy_into
 from stream_apple.core.learner.state.table import BLOCK_SLOTS, blocks_of, check_finite
 from stream_apple.core.learner.state_digest import StateDigest
-from stream_apple.errors import SnapshotError
+from stream_apple.errors import SnapshotError, SnapshotMissingError
 from stream_apple.stream.model.model_image import Ended, ModelImage
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
@@ -79,6 +79,8 @@ class StoredManifest(StoredSums):
     topic: Any
     partition: Any
     start: Any
+    gaps: Any = ()
+    skips: Any = ()
     options: Any
     digest: Any
     ended_epoch: Epoch
@@ -182,6 +184,7 @@ def _manifest(model: PartitionModel, image: ModelImage, digest: str) -> Manifest
         "partition": model.partition,
         "start": image.lineage.start,
         "gaps": image.lineage.gaps,
+        "skips": image.lineage.skips,
         "options": model.learner.options.identity(),
         "digest": digest,
         "ended_epoch": image.ended.epoch,
@@ -283,7 +286,9 @@ class SnapshotDecoder:
                 "of": 1 if alone else len(self._blocks) + 1,
             }
             if place != expected:
-                raise SnapshotError(f"message {self._next}: expected {expected}, found {in_short(place)}")
+                # If others of the snapshot are in its place, the rest of a torn transaction may be all that is left.
+                kind = SnapshotMissingError if place | {"index": self._next} == expected else SnapshotError
+                raise kind(f"message {self._next}: expected {expected}, found {in_short(place)}")
             if alone or self._next == len(self._blocks):
                 most = MOST_OF_A_MANIFEST
             else:
@@ -321,6 +326,15 @@ class SnapshotDecoder:
             raise SnapshotError(f"expected a state with digest {self._pointer.digest}, found {found}")
         if self._kept is not None:
             self._kept.finish(table)
+
+
+def read_place(value: bytes | None) -> tuple[str, int, int, int]:
+    """Return a message's model, offset, index and number of messages, by its envelope; ("", 0, 0, 0) without one."""
+    try:
+        envelope = of_kind(_SnapshotEnvelope, unpacked_msgpack(value))
+    except DAMAGES:
+        return "", 0, 0, 0
+    return envelope.model, envelope.at, envelope.index, envelope.of
 
 
 def read_stored_manifest(value: bytes | None) -> StoredManifest:

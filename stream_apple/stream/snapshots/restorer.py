@@ -4,17 +4,19 @@ While a snapshot is fetched, the evidence about its partition is examined (`evid
 """
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 
 import structlog
 
-from stream_apple.errors import GapError, SnapshotError
+from stream_apple.errors import GapError, SnapshotError, SnapshotMissingError
 from stream_apple.stream.log.ports import Broker
+from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.partitions.partition import Partition
-from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, NO_SNAPSHOT, Provenance
+from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, NO_SNAPSHOT, Provenance, SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.evidence import examine
 from stream_apple.stream.snapshots.merge_messages import MergeDecoder
+from stream_apple.stream.snapshots.newest import newest_snapshot
 from stream_apple.stream.snapshots.stored_messages import MessageReading, merge_messages, snapshot_messages
 from stream_apple.stream.snapshots.writer import SnapshotRecorder
 
@@ -28,6 +30,8 @@ class Restorer:
 
     broker      where the models topic is
     provenance  whose snapshots they are
+    new_model   makes a model that has learned nothing
+    accepted    as of `examine`
     """
 
     def __init__(
@@ -35,14 +39,18 @@ class Restorer:
         broker: Broker,
         provenance: Provenance,
         metrics: SnapshotRecorder,
+        new_model: ModelFactory,
         now: Callable[[], float] = time.monotonic,
+        accepted: Collection[tuple[int, int]] = (),
     ) -> None:
         self._broker = broker
+        self._new_model = new_model
+        self._accepted = accepted
         self._provenance = provenance
         self._metrics = metrics
         self._now = now
         self._waiting: list[Partition] = []
-        self._evidence: Generator[None] | None = None
+        self._steps: Generator[None] | None = None
         self._restore: _Restore | None = None
 
     @property
@@ -75,20 +83,62 @@ class Restorer:
         if not self._waiting:
             return None
         partition = self._waiting[0]
-        until = self._now() + _ITERATION_S
-        if self._evidence is None:
-            # The reader of the snapshot connects, and fetches, while the evidence is read.
-            if partition.plan.restore:
-                self._restore = _Restore(self._broker, self._provenance, partition, self._now)
-            self._evidence = examine(self._broker, self._provenance, partition, self._now)
-        for _ in self._evidence:
+        if self._steps is None:
+            self._steps = self._find(partition)
+        for _ in self._steps:
             return None
-        if self._restore is not None:
-            if not self._restore.read_on(until):
-                return None
-            self._report(self._restore, partition)
         self._close()
         return self._waiting.pop(0)
+
+    def _find(self, partition: Partition) -> Generator[None]:
+        """Find the partition's model; yield after each moment."""
+        # The reader of the snapshot connects, and fetches, while the evidence is read.
+        if partition.plan.restore:
+            self._restore = _Restore(self._broker, self._provenance, partition, self._now)
+        yield from examine(self._broker, self._provenance, partition, self._now, self._accepted)
+        first, saved = partition.model.publish_from, partition.snapshot
+        if saved is not None and saved.at > first:
+            yield from self._fall_back(partition, saved, _too_new(self._provenance, partition, saved))
+        while self._restore is not None:
+            try:
+                if self._restore.read_on(self._now() + _ITERATION_S):
+                    self._report(self._restore, partition)
+                    return
+                yield
+            except SnapshotMissingError as error:
+                yield from self._fall_back(partition, self._restore.pointer, error)
+
+    def _fall_back(self, partition: Partition, saved: SnapshotPointer, error: SnapshotError) -> Generator[None]:
+        """Use the newest snapshot that can replace `saved`, or the log from the model's start; else raise `error`.
+
+        A merged model depends on when others had contributed, so a replay over the end of a round is never guessed.
+        """
+        if self._restore is not None:
+            self._restore.close()
+        self._restore = None
+        number, lineage = partition.number, partition.plan.lineage
+        low = self._broker.log_range(self._provenance.topics.examples, number).low
+        if self._provenance.merging is not None:
+            raise error
+        start = max(low, lineage.start, lineage.left_out)
+        usable = range(start, partition.model.publish_from + 1)
+        newest = yield from newest_snapshot(self._broker, self._provenance, number, lineage.model, usable, self._now)
+        found = None if newest is None else newest[0]
+        if found is None and start > lineage.start:
+            raise error
+        partition.restart(self._new_model(number, lineage), found)
+        if found is None:
+            partition.model.begin()
+        else:
+            self._restore = _Restore(self._broker, self._provenance, partition, self._now)
+        _log.warning(
+            "snapshot_replaced",
+            partition=number,
+            reason="missing" if isinstance(error, SnapshotMissingError) else "too_new",
+            offset=saved.at,
+            model_from=lineage.start if found is None else found.at,
+            source="log" if found is None else "snapshot",
+        )
 
     def _report(self, restore: "_Restore", partition: Partition) -> None:
         pointer, seconds = restore.pointer, self._now() - restore.snapshot.began
@@ -103,11 +153,22 @@ class Restorer:
         )
 
     def _close(self) -> None:
-        if self._evidence is not None:
-            self._evidence.close()
+        if self._steps is not None:
+            self._steps.close()
         if self._restore is not None:
             self._restore.close()
-        self._evidence = self._restore = None
+        self._steps = self._restore = None
+
+
+def _too_new(provenance: Provenance, partition: Partition, saved: SnapshotPointer) -> SnapshotError:
+    """Return the error for records that lack answers, and that the model in no snapshot can answer."""
+    first, place = partition.model.publish_from, f"{provenance.topics.examples}-{partition.number}"
+    return SnapshotError(
+        f"expected a snapshot of {place} at offset {first} or before, or all records from offset "
+        f"{partition.plan.lineage.start} on, to answer the records from {first} on again, whose answers are lost; "
+        f"found a snapshot at {saved.at} as the first. To continue without these answers, set "
+        f'worker.accept_gap = ["{partition.number}@{first}"]'
+    )
 
 
 class _Restore:
@@ -142,13 +203,13 @@ class _Restore:
             return merged is None or self._read_merged(merged, until)
         except GapError as error:
             gone = f"found that they are gone from the log ({error}): {NO_SNAPSHOT}"
-            raise self._ending(messages.incomplete(gone)) from error
+            raise self._ending(messages.incomplete(gone, SnapshotMissingError)) from error
         except SnapshotError as error:
             raise self._ending(error) from error
 
     @staticmethod
     def _ending(error: SnapshotError) -> SnapshotError:
-        return SnapshotError(f"{error}. A model is never guessed; a new worker.group begins a new one")
+        return type(error)(f"{error}. A model is never guessed; a new worker.group begins a new one")
 
     def _read_merged(self, pointer: MergedPointer, until: float) -> bool:
         """Read the merged model whose table the model has; return whether it is complete."""

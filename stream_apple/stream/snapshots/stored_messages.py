@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
-from stream_apple.errors import SnapshotError
+from stream_apple.errors import SnapshotError, SnapshotMissingError
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Reader, Record
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -69,7 +69,7 @@ class StoredMessages(Generic[_Decoder]):
         SnapshotError if messages are missing, damaged, or of something else.
         """
         if record is None or record.offset() > self.last:
-            raise self.incomplete("found none")
+            raise self.incomplete("found none", SnapshotMissingError)
         if record.offset() < self._first or not (record.key() or b"").startswith(self._prefix):
             return
         with self.placed():
@@ -89,11 +89,11 @@ class StoredMessages(Generic[_Decoder]):
         try:
             yield
         except SnapshotError as error:
-            raise SnapshotError(f"{self.place}: {error}") from error
+            raise type(error)(f"{self.place}: {error}") from error
 
-    def incomplete(self, found: str) -> SnapshotError:
+    def incomplete(self, found: str, kind: type[SnapshotError] = SnapshotError) -> SnapshotError:
         """Return the error of messages that do not all come."""
-        return SnapshotError(f"{self.place}: expected {self.left} more messages, {found}")
+        return kind(f"{self.place}: expected {self.left} more messages, {found}")
 
 
 class MessageReading(Generic[_Decoder]):
@@ -148,6 +148,8 @@ class MessageReading(Generic[_Decoder]):
 
     def _give_up_in_time(self) -> None:
         silent_s, end, messages = self._now() - self._heard, self.log.log_end, self.messages
+        if self.log.position > messages.last:
+            messages.take(None)  # all that is committed up to there has been delivered
         if silent_s > GONE_S and 0 <= end <= messages.last:
             raise messages.incomplete(f"found the end of the log at {end}: was the topic made anew?{self._advice}")
         if silent_s > self._silence_s:

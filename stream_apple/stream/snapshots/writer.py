@@ -7,6 +7,10 @@ snapshot is taken at a time, so that there is only one copy of a model in memory
 
 Awaited snapshots are of models that stand still at the end of a round: they need no copy, learning threads encode them,
 and several share a transaction.
+
+If the broker limits the rate of producers, a transaction with a snapshot in it may take longer than it is allowed to.
+It is aborted then, and so would be the next one. So after a second failure the next snapshot is put off, each time for
+twice as long, and transactions without a snapshot go on.
 """
 
 import math
@@ -30,6 +34,7 @@ GATHERING_S = 1.0
 _SEND_S = 0.02
 """Seconds for sending in an iteration; encoding takes 2 ms a message."""
 _LOOK_SHARE = 0.001  # of the interval, from one look at all partitions to the next, if no snapshot is due
+_MOST_DOUBLINGS = 6  # of the interval, after which a snapshot is tried again
 _EPOCH_SHARE = 0.1  # of the interval: a backlog's epochs may end many times in a second
 
 _log = structlog.get_logger()
@@ -70,6 +75,9 @@ class SnapshotWriter:
         self._awaited: set[Partition] = set()
         self._gathering_since = math.inf
         self._look_at = 0.0
+        self._uncommitted_bytes = 0
+        self._failures = 0
+        self._postponed_until = -math.inf
 
     @property
     def busy(self) -> bool:
@@ -96,7 +104,7 @@ class SnapshotWriter:
         """Return the partition whose snapshot is the most overdue; None if none is due, or one is being written."""
         if self._transfers or self._expected or self._awaited:
             return None
-        if self._now() < self._look_at:
+        if self._now() < max(self._look_at, self._postponed_until):
             return None
         ready = [p for p in owned if p.state in ANSWERING and p.written is None and (p.unsaved > 0 or p.refers)]
         # The longest overdue comes first: if snapshots take longer than their interval, each partition has its turn.
@@ -172,12 +180,35 @@ class SnapshotWriter:
                 self._complete_some()
         self._gathering_since = math.inf
 
+    def committed(self) -> None:
+        """Note that the transaction is committed, with all snapshots in it."""
+        if self._uncommitted_bytes:
+            self._failures = self._uncommitted_bytes = 0
+
     def drop(self) -> None:
-        """Forget all snapshots, as the transaction is aborted."""
+        """Forget all snapshots, as the transaction is aborted; put off the next one if this one is not the first."""
+        size = self._uncommitted_bytes + sum(each.bytes for each in self._transfers)
+        self._uncommitted_bytes = 0
+        if size:
+            self._failures += 1
+            if self._failures > 1:
+                self._postpone(size)
         self._transfers = []
         self._expected.clear()
         self._awaited.clear()
         self._gathering_since = math.inf
+
+    def _postpone(self, size: int) -> None:
+        delay = self._interval_s * 2 ** min(self._failures - 1, _MOST_DOUBLINGS)
+        self._postponed_until = self._now() + delay
+        _log.warning(
+            "snapshot_postponed",
+            expected="a commit with the snapshot within transaction.timeout.ms",
+            found=f"{self._failures} aborted transactions with a snapshot in a row",
+            bytes=size,
+            seconds=round(delay, 3),
+            remedy="raise transaction.timeout.ms, or the broker's quota producer_byte_rate",
+        )
 
     def _complete_some(self) -> bool:
         complete = [each for each in self._transfers if each.complete]
@@ -191,6 +222,7 @@ class SnapshotWriter:
         now = self._now()
         seconds = now - transfer.began
         partition.written = pointer
+        self._uncommitted_bytes += transfer.bytes
         partition.saved_at_ms = time.time_ns() // 1_000_000
         if not pointer.refers:
             partition.unsaved_since = now

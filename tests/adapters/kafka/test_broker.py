@@ -4,6 +4,7 @@ import random
 import re
 import time
 import uuid
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -13,7 +14,7 @@ from support.topics import FOREVER, TopicFactory, read_all
 from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.broker import KafkaBroker
-from stream_apple.adapters.kafka.client_properties import Identity, producer_properties
+from stream_apple.adapters.kafka.client_properties import Identity, Properties, producer_properties
 from stream_apple.adapters.kafka.connectivity import Connectivity
 from stream_apple.adapters.kafka.errors import RefusedTimeoutError
 from stream_apple.adapters.kafka.herald import _answer, prepare_to_fence, wait_for_connection
@@ -43,8 +44,9 @@ class TestTransactions:
         first.send(outputs, 0, None, b"of the first", 0)
         first.flush()
         second.start_fencing()
-        assert second._producer._fencing is not None
-        second._producer._fencing.result(DEADLINE_S)
+        fencing = second._producer._epoch.fencing
+        assert fencing is not None
+        fencing.result(DEADLINE_S)
         with pytest.raises(BrokerError):
             first.commit({0: Committed(1, "")})
         second.join(Recorder({0: 0}))
@@ -55,6 +57,33 @@ class TestTransactions:
         first.close()
         second.close()
         assert [message.value() for message in read_all(kafka, outputs)] == [b"of the second"]
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("sends", [False, True])
+    def test_a_transaction_that_was_open_for_too_long(self, kafka: str, topic: TopicFactory, *, sends: bool) -> None:
+        """Brokers abort it, which they look for every ten seconds, and fence its producer; the worker starts over."""
+        examples, outputs = topic("examples", config=FOREVER), topic("outputs", config=FOREVER)
+        properties: Properties = {"bootstrap.servers": kafka, "transaction.timeout.ms": 2_000}
+        broker = KafkaBroker(properties, Identity("group", "worker", f"id-{uuid.uuid4()}"), examples)
+        broker.join(Recorder({0: 0}))
+        fill(kafka, examples, 5)
+        fetch_some(broker)
+        broker.begin()
+        broker.send(outputs, 0, None, b"aborted", 0)
+        broker.flush()
+        time.sleep(13.0)
+        end = broker.flush if sends else partial(broker.commit, {0: Committed(1, "")})
+        if sends:
+            broker.send(outputs, 0, None, b"aborted", 0)
+        with pytest.raises(AbortableError, match=r"longer than transaction\.timeout\.ms: .*_FENCED"):
+            end()
+        broker.abort()
+        assert broker.decided([0]) == {0: None}
+        broker.begin()
+        broker.send(outputs, 0, None, b"committed", 0)
+        broker.commit({0: Committed(1, "")})
+        broker.close()
+        assert [message.value() for message in read_all(kafka, outputs)] == [b"committed"]
 
     def test_what_a_dead_predecessor_left_open_costs_no_wait(self, kafka: str, topic: TopicFactory) -> None:
         """Heralds have it aborted: a producer that comes after them is told so at its first call."""
@@ -211,7 +240,7 @@ class TestErrors:
         """The last message names the address that was asked: it may be a wrong one."""
         broker = connect("127.0.0.1:1", "examples")
         broker._retry.deadline_s = 0.1
-        with pytest.raises(BrokerError, match=r"topic examples: no success within 0\.1 s at 127\.0\.0\.1:1: "):
+        with pytest.raises(AbortableError, match=r"topic examples: no success within 0\.1 s at 127\.0\.0\.1:1: "):
             broker.partition_count("examples")
         broker.close()
 

@@ -48,7 +48,7 @@ class Doubtful(KafkaBroker):
         """Every commit that is listed fails, with its messages still in the client, on the way, or in the log."""
         self.commits += 1
         if self.commits in self.doubts:
-            self._producer._producer.flush(0.01 * (self.commits % 3))
+            self._producer._epoch.producer.flush(0.01 * (self.commits % 3))
             raise AbortableError(f"commit {self.commits} in doubt")
         super().commit(offsets)
 
@@ -70,7 +70,7 @@ class Fenced(KafkaBroker):
         for partition in range(2):
             self.send(self._outputs, partition, None, b"too late", 0, None, lambda _: None)
         # Messages and reports.
-        wait_until(lambda: len(self._producer._producer) > 2, "the reports")
+        wait_until(lambda: len(self._producer._epoch.producer) > 2, "the reports")
         self._successor.close()
         raise AbortableError("in doubt")
 

@@ -293,7 +293,8 @@ def test_a_client_that_forgets_its_broker() -> None:
         properties: Properties = {"bootstrap.servers": broker.bootstrap, "topic.metadata.refresh.interval.ms": 300}
         connectivity = Connectivity(properties, lambda: True)
         identity = Identity("g", "i", "t")
-        member, producer = open_clients(properties, identity, lambda _: None, connectivity.learn)
+        member, open_producer = open_clients(properties, identity, lambda _: None, connectivity.learn)
+        producer = open_producer(lambda: None)
         reader = Consumer(reader_properties(properties, "g"))
         for client in (member, producer, reader):
             assert client.list_topics("examples", timeout=DEADLINE_S).brokers

@@ -23,7 +23,7 @@ class TestMeaning:
     @pytest.mark.parametrize(
         ("error", "expected"),
         [
-            (KafkaError(KafkaError._FATAL, "x"), BrokerError),
+            (KafkaError(KafkaError._FATAL, "x"), AbortableError),
             (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "x"), ConfigurationError),
             (KafkaError(KafkaError.RECORD_LIST_TOO_LARGE, "x"), ConfigurationError),
             (KafkaError(KafkaError._PURGE_QUEUE, "x"), AbortableError),
@@ -70,7 +70,7 @@ class TestMeaning:
             (KafkaError(KafkaError.FENCED_INSTANCE_ID, "x", txn_requires_abort=True), AbortableError),
             (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "x", fatal=True), FencedError),
             (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "x", txn_requires_abort=True), AbortableError),
-            (KafkaError(KafkaError._FATAL, "x"), BrokerError),
+            (KafkaError(KafkaError._FATAL, "x"), AbortableError),
             (KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "x", txn_requires_abort=True), AbortableError),
             (KafkaError(KafkaError.ILLEGAL_GENERATION, "x", txn_requires_abort=True), AbortableError),
             (KafkaError(KafkaError._STATE, "x"), AbortableError),

@@ -1,16 +1,19 @@
-"""The transactional producer when the client's queue is full or does not empty."""
+"""The transactional producer: when it is replaced, and what it does when the client's queue is full."""
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from support.waiting import DEADLINE_S, wait_until
+from support.waiting import DEADLINE_S
 
+from stream_apple.adapters.kafka.client_properties import RESENT_AFTER_S
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
 from stream_apple.errors import BrokerError, ConfigurationError, FencedError
-from stream_apple.stream.log.ports import AbortableError
+from stream_apple.stream.log.ports import AbortableError, Committed
 
 
 class Queue:
@@ -42,6 +45,9 @@ class Queue:
         self.poll(seconds)
         return len(self.waiting)
 
+    def abort_transaction(self, _seconds: float) -> None:
+        """Nothing to do."""
+
     def close(self) -> None:
         """Nothing to do."""
 
@@ -49,123 +55,277 @@ class Queue:
 class Client:
     """A transactional client whose cluster gives `answers` to offsets, one after the other, the last one for ever.
 
-    calls  what it was asked for
+    calls     what it was asked for
+    failures  of a call, one after the other, before it succeeds
+    seconds   that a call takes
+    gates     a call waits for
     """
 
     def __init__(self, *answers: KafkaError | None) -> None:
         self.calls: list[str] = []
+        self.failures: dict[str, list[KafkaError]] = {}
+        self.seconds: dict[str, float] = {}
+        self.gates: dict[str, threading.Event] = {}
         self._answers = list(answers)
+
+    def _called(self, name: str, answer: KafkaError | None = None) -> None:
+        failures = self.failures.get(name)
+        if failures:
+            answer = failures.pop(0)
+        self.calls.append(name if answer is None else answer.name())
+        if name in self.gates:
+            self.gates[name].wait(DEADLINE_S)
+        time.sleep(self.seconds.get(name, 0.0))
+        if answer is not None:
+            raise KafkaException(answer)
 
     def produce(self, *_: object) -> None:
         """Nobody sends anything."""
+
+    def flush(self, _seconds: float) -> int:
+        """Nothing is queued."""
+        return 0
 
     def list_topics(self, *_: object) -> None:
         """A connection."""
 
     def init_transactions(self, _seconds: float) -> None:
         """Fence."""
-        self.calls.append("init")
+        self._called("init")
 
     def begin_transaction(self) -> None:
         """Local."""
-        self.calls.append("begin")
+        self._called("begin")
 
     def send_offsets_to_transaction(self, *_: object) -> None:
         """Answer."""
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        self.calls.append("offsets" if answer is None else answer.name())
-        if answer is not None:
-            raise KafkaException(answer)
+        self._called("offsets", self._answers.pop(0) if len(self._answers) > 1 else self._answers[0])
+
+    def commit_transaction(self, _seconds: float) -> None:
+        """Commit."""
+        self._called("commit")
 
     def abort_transaction(self, _seconds: float) -> None:
-        """As the cluster that has not fenced it."""
-        self.calls.append("abort")
+        """Abort."""
+        self._called("abort")
 
     def close(self) -> None:
-        """Nothing to do."""
+        """End."""
+        self.calls.append("close")
 
 
 class Member:
-    """What is asked of the consumer. `id`: that of the member that it is; "" while it waits for the group."""
-
-    def __init__(self, id: str = "m1") -> None:  # noqa: A002
-        self._id = id
-
-    def memberid(self) -> str:
-        """As Kafka's client has it."""
-        return self._id
+    """What is asked of the consumer."""
 
     def consumer_group_metadata(self) -> object:
         """Anything."""
         return object()
 
 
-def asking(
-    client: Client, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[], object] = lambda: None, member: str = "m1"
+class Opened:
+    """Opens a client for each epoch, one after the other; `suspects`: what each is to call when a connection fails."""
+
+    def __init__(self, *clients: Any) -> None:
+        self._left = list(clients)
+        self.suspects: list[Callable[[], None]] = []
+
+    def __call__(self, suspect: Callable[[], None]) -> Any:
+        """The next client, or a silent one."""
+        self.suspects.append(suspect)
+        return self._left.pop(0) if self._left else Client(None)
+
+
+def producing(
+    opened: Opened,
+    prepare: Callable[[], object] = lambda: None,
+    deadline_s: float = DEADLINE_S,
+    timeout_s: float = DEADLINE_S,
 ) -> TransactionalProducer:
-    """A producer that asks at once whose its id is."""
-    monkeypatch.setattr("stream_apple.adapters.kafka.transactional_producer.CONFIRM_S", 0.0)
-    return TransactionalProducer(cast("Any", client), cast("Any", Member(member)), RetryPolicy(), "examples", prepare)
+    """A producer of these clients."""
+    retry = RetryPolicy(deadline_s, failure=AbortableError)
+    return TransactionalProducer(opened, cast("Any", Member()), retry, "examples", prepare, timeout_s)
 
 
-class TestWhoseIdItIs:
-    """What is asked while there is no transaction."""
+OFFSETS = {0: Committed(7, "note")}
 
-    def test_a_worker_whose_id_it_is_goes_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The question is a transaction that is aborted; the next one begins when it has ended."""
-        stale = KafkaError(KafkaError.ILLEGAL_GENERATION, "x", txn_requires_abort=True)
-        joined_again = KafkaError(KafkaError.FENCED_INSTANCE_ID, "x", txn_requires_abort=True)
-        for answer, name in ((None, "offsets"), (stale, stale.name()), (joined_again, joined_again.name())):
-            client = Client(answer)
-            producer = asking(client, monkeypatch)
-            producer.confirm()
-            producer.begin()
-            producer.confirm()  # not within a transaction
-            assert client.calls == ["begin", name, "abort", "begin"]
-            producer.close()
 
-    def test_a_worker_whose_id_is_taken_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """By one of the next calls, without any transaction."""
-        producer = asking(Client(KafkaError(KafkaError._FENCED, "x", fatal=True)), monkeypatch)
-        with pytest.raises(FencedError, match="confirming the transactional id"):
-            wait_until(lambda: False, "the answer", meanwhile=producer.confirm)
+class TestEpochs:
+    """When the next transaction has a new producer, and so an epoch that fences late requests of the last one."""
+
+    @staticmethod
+    def commit_twice(client: Client, during: Callable[[Opened], None] = lambda _: None) -> tuple[list[str], list[str]]:
+        """What is asked of the first producer, and of the second one if there is one."""
+        second = Client(None)
+        opened = Opened(client, second)
+        producer = producing(opened)
+        producer.begin()
+        during(opened)
+        producer.commit(OFFSETS)
+        producer.begin()
+        producer.commit(OFFSETS)
         producer.close()
+        return client.calls, second.calls
 
-    def test_a_topic_that_is_gone_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nobody else asks for it where no record comes; a broker that has just come back may be wrong once."""
-        client = Client(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "x", txn_requires_abort=True))
-        producer = asking(client, monkeypatch)
-        with pytest.raises(ConfigurationError, match=r"found one gone .* confirming the transactional id: x"):
-            wait_until(lambda: False, "the answer", meanwhile=producer.confirm)
-        assert client.calls == ["begin", "UNKNOWN_TOPIC_OR_PART", "abort", "begin", "UNKNOWN_TOPIC_OR_PART"]
-        producer.close()
+    def test_it_stays_while_commits_are_prompt(self) -> None:
+        """The usual case costs nothing."""
+        first, second = self.commit_twice(Client(None))
+        assert first == ["init", *["begin", "offsets", "commit"] * 2, "abort", "close"]
+        assert second == []
 
-    def test_it_is_not_asked_where_nobody_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """How long there may be no broker is for others to judge."""
+    @pytest.mark.parametrize("slow", ["offsets", "commit"])
+    def test_it_ends_with_a_commit_that_was_slow_enough_for_a_second_request(self, slow: str) -> None:
+        """Librdkafka says nothing of the requests that it sends again, but it waits before."""
         client = Client(None)
-        producer = asking(client, monkeypatch)
-        producer.confirm(ask=False)
-        producer.close()
-        assert client.calls == []
+        client.seconds[slow] = RESENT_AFTER_S
+        first, second = self.commit_twice(client)
+        assert first == ["init", "begin", "offsets", "commit", "abort", "close"]
+        assert second == ["init", "begin", "offsets", "commit", "abort", "close"]
 
-    def test_it_is_not_asked_before_the_group_has_taken_it_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The group would say that the id is another's, and the log that this worker is fenced; which it is not."""
-        client = Client(KafkaError(KafkaError.FENCED_INSTANCE_ID, "x", txn_requires_abort=True))
-        producer = asking(client, monkeypatch, member="")
-        producer.confirm()
-        producer.close()
-        assert client.calls == []
+    @pytest.mark.parametrize("repeated", ["offsets", "commit"])
+    def test_it_ends_with_a_call_that_was_made_twice(self, repeated: str) -> None:
+        """However prompt each was."""
+        client = Client(None)
+        client.failures[repeated] = [KafkaError(KafkaError._TIMED_OUT, "x", retriable=True)]
+        first, second = self.commit_twice(client)
+        assert first.count("begin") == second.count("begin") == 1
+        assert first.count(repeated) == 1
+        assert first.count("_TIMED_OUT") == 1
 
-    def test_a_question_without_an_answer_blocks_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The loop turns on, and asks no second one; the worker may end."""
-        client = Client(KafkaError(KafkaError._TIMED_OUT, "x"))
-        producer = asking(client, monkeypatch)
-        for _ in range(3):
-            producer.confirm()
-        wait_until(lambda: client.calls.count("_TIMED_OUT") > 2, "questions")
+    def test_it_ends_when_a_connection_failed_during_the_transaction(self) -> None:
+        """What was sent over it may have been sent again over another one."""
+        first, second = self.commit_twice(Client(None), lambda opened: opened.suspects[0]())
+        assert first.count("begin") == second.count("begin") == 1
+
+    def test_a_connection_that_failed_before_is_no_reason(self) -> None:
+        """Brokers close idle connections every day."""
+        opened = Opened(Client(None))
+        producer = producing(opened)
+        producer.fence()
+        opened.suspects[0]()
+        producer.begin()
+        producer.commit(OFFSETS)
+        producer.begin()
+        assert len(opened.suspects) == 1
         producer.close()
-        wait_until(lambda: client.calls[-1] == "abort", "the end")
-        assert client.calls.count("begin") == 1
+
+    def test_the_failure_of_a_producer_that_was_replaced_is_no_reason(self) -> None:
+        """It closes its connections."""
+        opened = Opened()
+        producer = producing(opened)
+        producer.begin()
+        producer.abort()
+        producer.begin()
+        opened.suspects[0]()
+        producer.commit(OFFSETS)
+        producer.begin()
+        assert len(opened.suspects) == 2
+        producer.close()
+
+    def test_it_ends_with_every_abort(self) -> None:
+        """An abort is waited for, so that others need not wait for the transaction's timeout."""
+        first, second = Client(None), Client(None)
+        producer = producing(Opened(first, second))
+        producer.abort()
+        producer.begin()
+        producer.abort()
+        assert first.calls == ["init", "begin", "abort", "close"]
+        assert second.calls == []
+        producer.fence()
+        producer.fence()
+        assert second.calls == ["init"]
+        producer.close()
+
+    def test_an_abort_that_says_that_the_id_is_taken(self) -> None:
+        """Another process has it: this one must not fence that."""
+        client = Client(None)
+        client.failures["abort"] = [KafkaError(KafkaError._FENCED, "x", fatal=True)]
+        producer = producing(Opened(client))
+        producer.begin()
+        with pytest.raises(FencedError, match="abort_transaction: x"):
+            producer.abort()
+        producer.close()
+
+    @pytest.mark.parametrize("failing", ["offsets", "commit"])
+    def test_one_whose_transaction_timed_out_is_fenced_too(self, failing: str) -> None:
+        """By the brokers, as if another process had the id: this one goes on with another epoch."""
+        client = Client(None)
+        client.failures = {name: [KafkaError(KafkaError._FENCED, "x", fatal=True)] for name in (failing, "abort")}
+        opened = Opened(client)
+        producer = producing(opened, timeout_s=0.01)
+        producer.begin()
+        time.sleep(0.01)
+        with pytest.raises(AbortableError, match=r"open for 0 s, longer than transaction\.timeout\.ms: .*_FENCED"):
+            producer.commit(OFFSETS)
+        producer.abort()
+        producer.begin()
+        producer.commit(OFFSETS)
+        producer.close()
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            KafkaError(KafkaError.INVALID_TXN_STATE, "x", fatal=True),
+            KafkaError(KafkaError.INVALID_PRODUCER_ID_MAPPING, "x", txn_requires_abort=True),
+            KafkaError(KafkaError.UNKNOWN, "x"),
+        ],
+    )
+    @pytest.mark.parametrize("failing", ["offsets", "commit"])
+    def test_an_error_of_a_commit_ends_the_transaction_only(self, error: KafkaError, failing: str) -> None:
+        """Even a fatal one: another producer goes on, once it is known what was committed."""
+        client = Client(None)
+        client.failures[failing] = [error]
+        opened = Opened(client)
+        producer = producing(opened)
+        producer.begin()
+        with pytest.raises(AbortableError, match=error.name()):
+            producer.commit(OFFSETS)
+        producer.abort()
+        producer.begin()
+        producer.commit(OFFSETS)
+        assert len(opened.suspects) == 2
+        producer.close()
+
+    @pytest.mark.parametrize("blocked", ["offsets", "commit"])
+    def test_a_call_that_blocks_is_left_behind(self, monkeypatch: pytest.MonkeyPatch, blocked: str) -> None:
+        """A client whose coordinator has died may block for a minute; a new one finds the new coordinator."""
+        monkeypatch.setattr("stream_apple.adapters.kafka.transactional_producer.CALL_S", 0.3)
+        gate, client = threading.Event(), Client(None)
+        client.gates[blocked] = gate
+        opened = Opened(client)
+        producer = producing(opened)
+        producer.begin()
+        with pytest.raises(AbortableError, match=r"no success within 0\.3 s: the call is still blocked"):
+            producer.commit(OFFSETS)
+        producer.abort()
+        producer.begin()
+        producer.commit(OFFSETS)
+        assert len(opened.suspects) == 2
+        producer.close()
+        gate.set()
+
+    def test_fencing_goes_on_with_another_producer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A client may never find its coordinator again."""
+        monkeypatch.setattr("stream_apple.adapters.kafka.transactional_producer.CALL_S", 0.3)
+        gate, client, second = threading.Event(), Client(None), Client(None)
+        client.gates["init"] = gate
+        second.failures["init"] = [KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "x", fatal=False)]
+        opened = Opened(client, second)
+        producer = producing(opened)
+        producer.fence()
+        producer.begin()
+        assert len(opened.suspects) == 3
+        producer.close()
+        gate.set()
+
+    def test_fencing_ends_at_the_deadline(self) -> None:
+        """It leaves a producer that can still try."""
+        client = Client(None)
+        client.failures["init"] = [KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "x", retriable=True)] * 1000
+        producer = producing(Opened(client), deadline_s=0.3)
+        with pytest.raises(AbortableError, match="init_transactions: no success within"):
+            producer.fence()
+        producer.fence()
+        producer.close()
 
 
 class TestMessagesThatFail:
@@ -188,7 +348,6 @@ class TestMessagesThatFail:
     )
     def test_a_message_after_one_that_failed(
         self,
-        monkeypatch: pytest.MonkeyPatch,
         answer: KafkaError | None,
         kind: type[Exception],
         said: str,
@@ -202,7 +361,7 @@ class TestMessagesThatFail:
             def produce(self, *_: object) -> None:
                 raise KafkaException(KafkaError(KafkaError._FATAL if fatal else KafkaError._STATE))
 
-        producer, of_one = asking(Over(answer), monkeypatch), ("predictions", 0, [None], [b"x"], [0])
+        producer, of_one = producing(Opened(Over(answer))), ("predictions", 0, [None], [b"x"], [0])
         producer.begin()
         with pytest.raises(kind, match=f"sending 1 bytes to predictions-0: .*{said}"):
             producer.send_all(*of_one) if at_once else producer.send("predictions", 0, None, b"x", 0)
@@ -212,28 +371,28 @@ class TestMessagesThatFail:
 class TestFencing:
     """Who may."""
 
-    def test_nobody_is_fenced_without_permission(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_nobody_is_fenced_without_permission(self) -> None:
         """Its refusal is the error, and the client is asked for nothing, neither early nor late."""
         client, prepared = Client(None), []
 
         def refuse() -> None:
             raise ConfigurationError("no such topic")
 
-        producer = asking(client, monkeypatch, lambda: prepared.append(True))
+        producer = producing(Opened(client), lambda: prepared.append(True))
         producer.start_fencing(refuse)
         with pytest.raises(ConfigurationError, match="no such topic"):
             producer.fence()
         producer.close()
-        assert (client.calls, prepared) == ([], [])
+        assert (client.calls, prepared) == (["abort", "close"], [])
 
-    def test_with_permission(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_with_permission(self) -> None:
         """Once."""
         client, prepared = Client(None), []
-        producer = asking(client, monkeypatch, lambda: prepared.append(True))
+        producer = producing(Opened(client), lambda: prepared.append(True))
         producer.start_fencing(lambda: None)
         producer.fence()
         producer.close()
-        assert (client.calls, prepared) == (["init"], [True])
+        assert (client.calls, prepared) == (["init", "abort", "close"], [True])
 
 
 Parts = tuple[TransactionalProducer, RetryPolicy]
@@ -249,7 +408,7 @@ def queue(request: pytest.FixtureRequest) -> Queue:
 def parts(queue: Queue) -> Iterator[Parts]:
     """What writes into it; it gives up when something is wrong."""
     retry = RetryPolicy(DEADLINE_S)
-    producer = TransactionalProducer(cast("Any", queue), cast("Any", Member()), retry, "examples", lambda: None)
+    producer = TransactionalProducer(Opened(queue), cast("Any", Member()), retry, "examples", lambda: None, DEADLINE_S)
     yield producer, retry
     producer.close()
 

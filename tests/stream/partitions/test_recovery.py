@@ -6,7 +6,7 @@ from support.records import DECODER, SETTINGS, good
 from stream_apple.errors import ConfigurationError, GapError, SnapshotError
 from stream_apple.stream.log.ports import Committed, LogRange
 from stream_apple.stream.model.partition_model import PartitionModel
-from stream_apple.stream.partitions.recovery import Exceptions, RecoveryPlan, check_in_log, plan_recovery
+from stream_apple.stream.partitions.recovery import Exceptions, RecoveryPlan, can_replay, check_in_log, plan_recovery
 from stream_apple.stream.positions.lineage import (
     MAX_GAPS,
     MAX_SKIPS,
@@ -198,6 +198,19 @@ class TestSnapshotInLog:
         """With what was found."""
         with pytest.raises(SnapshotError, match=f"messages 40 to 42, found {low} to {high - 1} in the log"):
             check_in_log(PROVENANCE, 0, SNAPSHOT, LogRange(low, high))
+
+
+class TestReplayInstead:
+    """The models log no longer has the first message of the snapshot."""
+
+    def test_the_log_replaces_it(self) -> None:
+        """Only if it begins with the model's first record, and the models log goes on after the snapshot."""
+        found = plan(committed_at(9, snapshot=SNAPSHOT), LogRange(0, 100))
+        start = found.lineage.start
+        assert can_replay(PROVENANCE, found, LogRange(start, 100), LogRange(43, 43))
+        assert not can_replay(PROVENANCE, found, LogRange(start + 1, 100), LogRange(43, 43))
+        assert not can_replay(PROVENANCE, found, LogRange(start, 100), LogRange(0, 0))
+        assert not can_replay(PROVENANCE, found, LogRange(start, 100), LogRange(0, 43))
 
 
 class TestSkips:

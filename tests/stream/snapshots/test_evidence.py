@@ -5,19 +5,35 @@ import logging
 import pytest
 import structlog
 from simulation.cluster import MemoryCluster
-from simulation.log import Message
+from simulation.log import Message, PartitionLog
+from simulation.memory_broker import MemoryReader
 from simulation.process import TOPICS
 from simulation.world import Outputs, outputs_of
-from stream.one_worker import OTHERS, SETUP, Worker, cluster_of_all, cluster_with, input_log, killed_after, offsets_of
+from stream.one_worker import (
+    OTHERS,
+    SETUP,
+    Worker,
+    cluster_of_all,
+    cluster_with,
+    input_log,
+    killed_after,
+    offset_of,
+    offsets_of,
+)
 from structlog.typing import EventDict
-from support.records import FakeRecord, stream
+from support.records import FakeRecord, good, stream
 
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
+from stream_apple.stream.log.ports import LogRange
 from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.snapshots import evidence
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
+
+TICK = 1.0
+"""Seconds that pass with each look at the clock, where time must pass."""
 
 
 @pytest.fixture
@@ -217,3 +233,214 @@ class TestLostOffsets:
             cluster.transactions.end(producer, committed=False)
         Worker(cluster).run()
         assert outputs_of(cluster) == expected
+
+
+def without_newest_answers(cluster: MemoryCluster, count: int, letters: int = 0) -> int:
+    """Remove partition 0's newest predictions and dead letters, as a late abort does; the first record without one."""
+    lost = []
+    cluster.answers_lost = True
+    for topic, some in ((TOPICS.predictions, count), (TOPICS.dead_letters, letters)):
+        log = cluster.log(topic, 0)
+        gone = {record.at for record in log.committed()[len(log.committed()) - some :]}
+        lost += [offset_of(topic, output) for output in outputs_of(cluster)[topic, 0][-some:] if some]
+        log._entries = [entry for entry in log.entries() if entry.offset not in gone]
+    return min(lost)
+
+
+class TestLostAnswers:
+    """Records before the committed offset without an answer, after the newest one."""
+
+    def _ends_with_predictions(self) -> MemoryCluster:
+        """A cluster whose newest answers of partition 0 are three predictions or more."""
+        cluster = killed_after(input_log(), 2)
+        predicted = [offset_of(TOPICS.predictions, each) for each in outputs_of(cluster)[TOPICS.predictions, 0]]
+        assert predicted[-1] == offsets_of(cluster)[0].offset - 1
+        return cluster
+
+    def test_they_are_given_again(self, expected: Outputs, told: list[EventDict]) -> None:
+        """Each record has one answer in the end, and the log names what was lost."""
+        cluster = self._ends_with_predictions()
+        committed = offsets_of(cluster)[0].offset
+        first = without_newest_answers(cluster, 1)
+        told.clear()
+        Worker(cluster, tick=TICK).run()
+        assert outputs_of(cluster) == expected
+        (event,) = [event for event in told if event["event"] == "offset_after_answers"]
+        assert (event["partition"], event["offset"]) == (0, committed)
+        assert event["answered"] <= first
+
+    def test_the_snapshot_has_learned_them(self, expected: Outputs, told: list[EventDict]) -> None:
+        """The model comes from the log's start; without that the worker ends, and accepts the loss by name."""
+        cluster = cluster_of_all()
+        Worker(cluster).run()
+        first = without_newest_answers(cluster, 3, 3)
+        told.clear()
+        Worker(cluster, tick=TICK).run()
+        assert sorted(outputs_of(cluster)[TOPICS.predictions, 0]) == sorted(expected[TOPICS.predictions, 0])
+        assert [(e["reason"], e["source"]) for e in told if e["event"] == "snapshot_replaced"] == [("too_new", "log")]
+        without_newest_answers(cluster, 3, 3)
+        cluster.log(TOPICS.examples, 0).delete_before(2)
+        cluster.log(TOPICS.models, 0).compact()
+        before = outputs_of(cluster)
+        with pytest.raises(SnapshotError, match=r"whose answers are lost; .*accept_gap = \[\"0@") as caught:
+            Worker(cluster, tick=TICK).run()
+        assert outputs_of(cluster) == before
+        name = int(str(caught.value).rpartition("0@")[2].rstrip('"]'))
+        assert name >= first
+        setup = SETUP._replace(exceptions=Exceptions(frozenset({(0, name)})))
+        cluster.load(TOPICS.examples, [])
+        Worker(cluster, setup=setup, tick=TICK).run()
+        assert outputs_of(cluster) == before
+
+    def test_deleted_answers_are_no_evidence(self, told: list[EventDict]) -> None:
+        """Retention has removed every prediction, or every dead letter: the offset is trusted."""
+        for topic in (TOPICS.predictions, TOPICS.dead_letters):
+            cluster = self._ends_with_predictions()
+            if topic == TOPICS.dead_letters:
+                without_newest_answers(cluster, 1)
+            cluster.log(topic, 0).delete_before(cluster.log(topic, 0).end)
+            before = {offset_of(TOPICS.predictions, each) for each in outputs_of(cluster)[TOPICS.predictions, 0]}
+            committed = offsets_of(cluster)[0].offset
+            told.clear()
+            Worker(cluster, tick=TICK).run()
+            assert not [event for event in told if event["event"] == "offset_after_answers"]
+            after = {offset_of(TOPICS.predictions, each) for each in outputs_of(cluster)[TOPICS.predictions, 0]}
+            assert min(after - before) >= committed
+
+    def test_an_end_that_is_too_early_is_no_evidence(
+        self, expected: Outputs, told: list[EventDict], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A broker that was frozen reports the end of its log before others have replaced it: for some seconds only."""
+        cluster = self._ends_with_predictions()
+        told.clear()
+        worker = Worker(cluster, tick=0.01)
+        log, asked = cluster.log(TOPICS.predictions, 0), list[int]()
+        early = log.committed()[-1].at
+
+        def log_range(topic: str, partition: int) -> LogRange:
+            found = cluster.log(topic, partition).range()
+            if topic != TOPICS.predictions or partition != 0 or len(asked) == 2:
+                return found
+            asked.append(found.high)
+            return found._replace(high=early)
+
+        def log_end(reader: MemoryReader) -> int:
+            return early if reader._log is log and len(asked) < 2 else reader._log.end
+
+        monkeypatch.setattr(worker.broker, "log_range", log_range)
+        monkeypatch.setattr(MemoryReader, "log_end", property(log_end))
+        worker.run()
+        assert len(asked) == 2
+        assert outputs_of(cluster) == expected
+        assert told == []
+
+    @pytest.mark.parametrize(("folds", "letters"), [(2, 1), (1, 1), (1, 3)])
+    def test_dead_letters_are_answers(self, told: list[EventDict], folds: int, letters: int) -> None:
+        """They may be in a partition that others share, and the open transaction of a stranger may hide all of it."""
+        tail = [good(1 + index, partition=1)._replace(payload=b"x") for index in range(letters)]
+        cluster = cluster_with({0: [good(0)], 1: [good(0, partition=1), *tail]}, folds)
+        log = cluster.log(TOPICS.dead_letters, 1 % folds)
+        log.append(Message(None, b"of another", 1), transaction=99)
+        Worker(cluster, tick=TICK).run()
+        before = outputs_of(cluster)
+        log.append(Message(None, b"of another", 1), transaction=99)
+        told.clear()
+        Worker(cluster, tick=TICK).run()
+        assert "offset_after_answers" not in {event["event"] for event in told}
+        assert outputs_of(cluster) == before
+
+    def test_dead_letters_are_found_where_they_were(self, told: list[EventDict]) -> None:
+        """Their topic has got a partition since, to which this partition's would go now."""
+        tail = [good(1 + index, partition=1)._replace(payload=b"x") for index in range(3)]
+        cluster = cluster_with({0: [good(0)], 1: [good(0, partition=1), *tail]}, 1)
+        Worker(cluster).run()
+        cluster._logs[TOPICS.dead_letters].append(PartitionLog(TOPICS.dead_letters, 1))
+        told.clear()
+        Worker(cluster, tick=TICK).run()
+        assert told == []
+        assert outputs_of(cluster)[TOPICS.dead_letters, 1] == []
+
+    def test_what_was_left_out_is_not_answered_again(self) -> None:
+        """Not even if the dead letter of the skipped record is lost: a replay would learn the record."""
+        exceptions = Exceptions(skips=frozenset({(0, 5)}))
+        cluster = cluster_with({0: [good(at) for at in range(10)]})
+        Worker(cluster, setup=SETUP._replace(exceptions=exceptions)).run()
+        assert without_newest_answers(cluster, 4, 1) == 5
+        before = outputs_of(cluster)
+        setup = SETUP._replace(exceptions=exceptions._replace(gaps=frozenset({(0, 6)})))
+        Worker(cluster, setup=setup, tick=TICK).run()
+        assert outputs_of(cluster) == before
+
+    def test_scores_are_answers(self, told: list[EventDict]) -> None:
+        """Nothing was learned of examples without a label."""
+        cluster = cluster_with({0: [good(0), good(1, label=None), good(2, label=None)]})
+        Worker(cluster).run()
+        told.clear()
+        Worker(cluster).run()
+        assert told == []
+
+    def test_markers_are_no_records(self, expected: Outputs, told: list[EventDict]) -> None:
+        """The committed offset is after a marker and aborted records, as another tool may have set it with its note."""
+        cluster = cluster_of_all()
+        Worker(cluster).run()
+        log = cluster.log(TOPICS.examples, 0)
+        log.append(Message(None, b"x", 1), transaction=77)
+        log.mark(77, committed=False)
+        offsets_of(cluster)[0] = offsets_of(cluster)[0]._replace(offset=log.end)
+        answered = offset_of(TOPICS.predictions, expected[TOPICS.predictions, 0][-1])
+        (example,) = [record for record in log.committed() if record.at == answered]
+        log.append(Message(None, example.payload, example.time_ms))
+        told.clear()
+        Worker(cluster, tick=TICK).run()
+        found = outputs_of(cluster)[TOPICS.predictions, 0]
+        assert found[:-1] == expected[TOPICS.predictions, 0]
+        assert offset_of(TOPICS.predictions, found[-1]) == log.end - 1
+        assert told == []
+
+
+class TestMissingSnapshots:
+    """The committed offset points to a snapshot that is not in the log."""
+
+    def _lose(self, cluster: MemoryCluster, most: int = 1_000) -> None:
+        """Abort partition 0's newest snapshot, or the first messages of it, as a transaction in two parts may do."""
+        log, pointer = cluster.log(TOPICS.models, 0), SETUP.provenance.read_metadata(0, offsets_of(cluster)[0]).snapshot
+        assert pointer is not None
+        gone = range(pointer.first, min(pointer.last + 1, pointer.first + most))
+        assert pointer.last > pointer.first
+        log._entries = [entry for entry in log.entries() if entry.offset not in gone]
+
+    @pytest.mark.parametrize(("earlier", "lost"), [(True, 1_000), (True, 1), (False, 1_000), (False, 1)])
+    def test_an_earlier_one_or_the_log_replaces_it(
+        self, expected: Outputs, told: list[EventDict], *, earlier: bool, lost: int
+    ) -> None:
+        """The model has the same state as if the snapshot were there."""
+        whole = cluster_of_all()
+        wanted = SETUP.provenance.read_metadata(0, offsets_of(Worker(whole).run().cluster)[0]).snapshot
+        cluster = cluster_with({number: records[:10] for number, records in input_log().items()})
+        if earlier:
+            Worker(cluster).run()
+            for records in input_log().values():
+                cluster.load(TOPICS.examples, records[10:])
+        else:
+            cluster = cluster_of_all()
+        Worker(cluster).run()
+        self._lose(cluster, lost)
+        told.clear()
+        worker = Worker(cluster).run()
+        (event,) = [event for event in told if event["event"] == "snapshot_replaced" and event["reason"] == "missing"]
+        assert event["source"] == ("snapshot" if earlier else "log")
+        assert outputs_of(cluster) == expected
+        assert wanted is not None
+        assert worker.live[0] == wanted.at
+        assert worker.models[0].digest() == wanted.digest
+
+    def test_nothing_replaces_it(self) -> None:
+        """The worker ends, without waiting, and answers nothing."""
+        cluster = cluster_of_all()
+        Worker(cluster).run()
+        self._lose(cluster)
+        cluster.log(TOPICS.examples, 0).delete_before(2)
+        with pytest.raises(
+            SnapshotError, match=r"the snapshot of examples-0 at offset \d+ .* more messages, found none"
+        ):
+            Worker(cluster).run()

@@ -22,7 +22,7 @@ from stream_apple.adapters.kafka.topic_faults import NeededOfTopics, topic_fault
 from stream_apple.adapters.kafka.topics import NeededTopics, compare, visible
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
-from stream_apple.stream.partitions.recovery import Exceptions, check_in_log, plan_recovery
+from stream_apple.stream.partitions.recovery import Exceptions, can_replay, check_in_log, plan_recovery
 from stream_apple.stream.positions.lineage import Provenance
 
 
@@ -109,7 +109,7 @@ def _check_models(cluster: Cluster, config: Config) -> None:
         return
     for number, each in committed.items():
         plan = plan_recovery(provenance, exceptions, number, each, logs[number])
-        if plan.snapshot is not None:
+        if plan.snapshot is not None and not can_replay(provenance, plan, logs[number], snapshots[number]):
             check_in_log(provenance, number, plan.snapshot, snapshots[number])
 
 

@@ -7,11 +7,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 # The package types its admin module and does not mark what it exports.
-from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-defined]
+from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription  # type: ignore[attr-defined]
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, SILENT, Cluster, Finding, timeout_faults
 from stream_apple.adapters.kafka.client_properties import property_faults, queues_of, with_room
-from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text
+from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, translated
 from stream_apple.adapters.kafka.preflight.join_check import check_join
 from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.adapters.kafka.retry import RetryPolicy
@@ -263,8 +263,9 @@ def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
     try:
         description = _describe(cluster, group)
     except KafkaException as error:
-        if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-            yield Finding("fault", subject, f"expected a description, found: {error_text(error.args[0])}")
+        yield Finding("fault", subject, f"expected a description, found: {error_text(error.args[0])}")
+        return
+    if description is None:
         return
     operations = frozenset(operation.name for operation in description.authorized_operations or ())
     if "READ" not in operations:
@@ -272,16 +273,42 @@ def _group(cluster: Cluster, group: str) -> Iterator[Finding]:
     if description.members:
         names = sorted(member.group_instance_id or member.client_id for member in description.members)
         yield Finding("note", subject, f"{description.state.name.lower()}, members now: {', '.join(names)}")
+    if strangers := [_named(member) for member in description.members if not member.group_instance_id]:
+        yield Finding(
+            "fault",
+            subject,
+            f"expected only workers as members, which have a group.instance.id, found {', '.join(strangers)}: a commit "
+            f"of others replaces workers' notes. Stop it; `stream-apple repair` rebuilds the notes",
+        )
 
 
-def _describe(cluster: Cluster, group: str) -> ConsumerGroupDescription:
-    """Return the coordinator's description of the group. A worker does not ask for it (`before_fencing` says why)."""
-    found: ConsumerGroupDescription = RetryPolicy(cluster.request_s).retry_while(
-        lambda error: error.code() in _COORDINATOR_ERRORS,
-        lambda: cluster.client.describe_consumer_groups(  # noqa: PLW0108  asked anew each time
-            [group], include_authorized_operations=True, request_timeout=cluster.request_s
-        )[group].result(),
-    )
+def _named(member: MemberDescription) -> str:
+    return f"{member.client_id} at {member.host}"
+
+
+def members_of(cluster: Cluster, group: str) -> list[str]:
+    """Return the members of the group, each by its client id and host; none if there is no such group."""
+    with translated(f"the members of group {group}"):
+        description = _describe(cluster, group)
+    return [] if description is None else [*map(_named, description.members)]
+
+
+def _describe(cluster: Cluster, group: str) -> ConsumerGroupDescription | None:
+    """Return the coordinator's description of the group; None if there is no group yet.
+
+    A worker does not ask for it (`before_fencing` says why).
+    """
+    try:
+        found: ConsumerGroupDescription = RetryPolicy(cluster.request_s).retry_while(
+            lambda error: error.code() in _COORDINATOR_ERRORS,
+            lambda: cluster.client.describe_consumer_groups(  # noqa: PLW0108  asked anew each time
+                [group], include_authorized_operations=True, request_timeout=cluster.request_s
+            )[group].result(),
+        )
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+            raise
+        return None
     return found
 
 

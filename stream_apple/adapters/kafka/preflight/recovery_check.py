@@ -10,7 +10,7 @@ from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.partitions.recovery import Exceptions, plan_recovery
+from stream_apple.stream.partitions.recovery import Exceptions, can_replay, plan_recovery
 from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.snapshots.evidence import find_no_snapshot
 from stream_apple.stream.snapshots.store import check_stored
@@ -77,6 +77,10 @@ def _partition(
             f"unread; the log ends at {log.high}",
         )
     if plan.snapshot is not None and topics.models in there:
+        if can_replay(provenance, plan, log, logs.log_range(topics.models, partition)):
+            again = f"the snapshot is gone, and the model is learned again from offset {plan.lineage.start} on"
+            yield Finding("note", subject, f"{topics.models}-{partition}: {again}")
+            return
         try:
             check_stored(logs, provenance, partition, plan.snapshot)
         except (SnapshotError, GapError) as error:

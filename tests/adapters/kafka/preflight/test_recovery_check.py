@@ -130,11 +130,15 @@ def test_an_accepted_gap_is_a_note(left: Left) -> None:
 
 @pytest.mark.parametrize(("first", "last"), [(2, 9), (4, 10)])
 def test_a_snapshot_that_is_gone_is_a_fault(left: Left, first: int, last: int) -> None:
-    """Deleted from the front, or in a topic that was made anew and is shorter."""
+    """Deleted from the front, or in a topic that was made anew and is shorter; and the first record is gone, too."""
     name = left.config.topics.models
     left.delete_before(name, 3)
     left.commit(8, SnapshotPointer(4, 3, 9, "0" * 32))
     assert left.findings("fault") == []
+    left.commit(8, SnapshotPointer(4, 2, 9, "0" * 32))
+    again = f"{name}-0: the snapshot is gone, and the model is learned again from offset 0 on"
+    assert (left.findings("fault"), left.findings("note")) == ([], [again])
+    left.delete_before(left.config.topics.examples, 1)
     left.commit(8, SnapshotPointer(4, first, last, "0" * 32))
     (fault,) = left.findings("fault")
     assert fault == (

@@ -109,7 +109,7 @@ def topic_faults(cluster: Cluster, needed: NeededOfTopics) -> Iterator[TopicFaul
     no broker answers.
     """
     if not cluster.has_controller:
-        return  # librdkafka's mock cluster does not answer such requests
+        return
     found, absent = visible(cluster, needed.names)
     for name in absent:
         text = "expected an existing topic, found none: `stream-apple topics` creates it"
@@ -149,14 +149,16 @@ def unavailable(name: str, topic: Existing, *, written: bool) -> Iterator[TopicF
 
 def internal_faults(cluster: Cluster) -> Iterator[TopicFault]:
     """Yield what is wrong with the topics of offsets and transactions, and why brokers can't create an absent one."""
-    found, absent = visible(cluster, list(_REPLICATION))
-    for name, topic in found.items():
-        # Their own min.insync.replicas stops only old brokers, on which no worker has ever started.
-        yield from (fault for fault in unavailable(name, topic, written=True) if not fault.lasting)
+    if not cluster.has_controller:
+        return  # librdkafka's mock cluster does not answer such requests
     try:
+        found, absent = visible(cluster, list(_REPLICATION))
         brokers = broker_settings(cluster) if absent else {}
     except BrokerError:
         return
+    for name, topic in found.items():
+        # Their own min.insync.replicas stops only old brokers, on which no worker has ever started.
+        yield from (fault for fault in unavailable(name, topic, written=True) if not fault.lasting)
     count = len(cluster.brokers)
     for name in absent:
         setting = _REPLICATION[name]
@@ -170,11 +172,12 @@ def internal_faults(cluster: Cluster) -> Iterator[TopicFault]:
 
 
 class _Open(NamedTuple):
-    """The oldest transaction that was open in a partition at some look, and when it was first seen."""
+    """The oldest transaction that was open in a partition, when it was first seen, and its fault once it hangs."""
 
     offset: int
     since: float
     seen_at: str
+    fault: TopicFault | None = None
 
 
 class OpenTransactions:
@@ -188,27 +191,25 @@ class OpenTransactions:
         self._hang_s = hang_s
         self._now = now
         self._seen: dict[tuple[str, int], _Open] = {}
-        self._found: dict[tuple[str, int], TopicFault] = {}
 
-    def look(self, cluster: Cluster, topics: Collection[str], partitions: Collection[int]) -> Collection[TopicFault]:
+    def look(self, cluster: Cluster, topics: Collection[str], partitions: Collection[int]) -> list[TopicFault]:
         """Return the transactions that have been open for `hang_s` in partitions of these numbers.
 
-        Partitions that a topic has not, or of which no broker answers, have none.
+        Partitions that do not exist, or of which no broker answers, have none.
         """
         places = [TopicPartition(topic, number) for topic in topics for number in partitions]
         stable, ends = (_ends(cluster, places, level) for level in _LEVELS)
         opened = {key: offset for key, offset in stable.items() if offset < ends.get(key, offset)}
-        now, at = self._now(), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        seen, found = {}, {}
+        now, at, seen = self._now(), _date(time.time()), {}
         for key, offset in opened.items():
-            before = self._seen.get(key)
-            seen[key] = each = before if before and before.offset == offset else _Open(offset, now, at)
-            if each is before and key in self._found:
-                found[key] = self._found[key]
-            elif now - each.since >= self._hang_s:
-                found[key] = _hanging(cluster, *key, each)
-        self._seen, self._found = seen, found
-        return found.values()
+            each = self._seen.get(key)
+            if each is None or each.offset != offset:
+                each = _Open(offset, now, at)
+            if each.fault is None and now - each.since >= self._hang_s:
+                each = each._replace(fault=_hanging(cluster, *key, each))
+            seen[key] = each
+        self._seen = seen
+        return [each.fault for each in seen.values() if each.fault is not None]
 
     @property
     def any_open(self) -> bool:
@@ -258,6 +259,8 @@ def _dated(cluster: Cluster, topic: str, partition: int, offset: int) -> str:
             first = next(iter(reader.fetch(1, _FIRST_RECORD_S)), None)
     except StreamAppleError:
         return ""
-    if first is None:
-        return ""
-    return f", with a first record dated {datetime.fromtimestamp(first.timestamp()[1] / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return "" if first is None else f", with a first record dated {_date(first.timestamp()[1] / 1000)}"
+
+
+def _date(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

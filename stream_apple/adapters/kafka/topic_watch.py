@@ -82,14 +82,10 @@ class TopicWatch:
         while not self._ended.wait(self._look_s):
             # Without an answer, what the latest look has found stays.
             with suppress(BrokerError):
-                first = self._needed.names[0]
-                cluster = cluster or Cluster(self._properties, _ANSWER_S, {first: 0})
-                self._compare(tuple(self._look(cluster)))
-
-    def _look(self, cluster: Cluster) -> list[TopicFault]:
-        # A topic is not asked for its offsets until it is known that brokers answer.
-        found = list(topic_faults(cluster, self._needed))
-        return [*found, *self._transactions.look(cluster, self._needed.read, self._owned())]
+                cluster = cluster or Cluster(self._properties, _ANSWER_S, {self._needed.names[0]: 0})
+                faults = [*topic_faults(cluster, self._needed)]
+                faults += self._transactions.look(cluster, self._needed.read, self._owned())
+                self._compare(tuple(faults))
 
     def _compare(self, faults: tuple[TopicFault, ...]) -> None:
         """Log what is new, and what was mended; stop the worker if a topic has been absent for UNKNOWN_S."""

@@ -18,7 +18,6 @@ from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.topic_faults import (
     NeededOfTopics,
     OpenTransactions,
-    TopicFault,
     internal_faults,
     unavailable,
 )
@@ -76,7 +75,7 @@ def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
     yield from _properties(cluster, config)
     yield from _memory(config, cluster.topics.get(config.topics.examples, 1), threads, len(cluster.brokers))
     yield from _guarded("topics", _topics(cluster, config))
-    internal = [Finding("fault", f"topic {fault.topic}", fault.text) for fault in _internal(cluster)]
+    internal = [Finding("fault", f"topic {fault.topic}", fault.text) for fault in internal_faults(cluster)]
     yield from internal
     if internal:
         return
@@ -159,13 +158,6 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
         yield from _log(subject, topic, name, config)
     yield from _batches(config, [topic for name, topic in found.items() if name != needs.input])
     yield from _open_transactions(cluster, config, found)
-
-
-def _internal(cluster: Cluster) -> list[TopicFault]:
-    try:
-        return list(internal_faults(cluster)) if cluster.has_controller else []
-    except BrokerError:
-        return []
 
 
 def _open_transactions(cluster: Cluster, config: Config, found: Mapping[str, Existing]) -> Iterator[Finding]:

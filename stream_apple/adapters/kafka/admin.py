@@ -102,14 +102,15 @@ class Cluster:
         self.topics = found if counted is None else dict(counted)
         self.id = answer.cluster_id
 
-    def unreachable(self) -> dict[int, str]:
-        """Return the brokers whose advertised address accepts no connection -> a text that says so.
+    def unreachable(self) -> list[str]:
+        """Return a line for each broker whose advertised address accepts no connection.
 
         The cluster answers at the address that was configured, but clients connect to advertised addresses.
         """
         with ThreadPoolExecutor(_CONNECTING) as executor:
-            found = dict(zip(self.addresses, executor.map(_refused, self.addresses.values()), strict=True))
-        return {number: f"broker {number}: {text}" for number, text in found.items() if text is not None}
+            refusals = executor.map(_refused, self.addresses.values())
+            found = zip(self.addresses, refusals, strict=True)
+            return [f"broker {number}: {text}" for number, text in found if text is not None]
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic had when the cluster was asked; ConfigurationError without it."""

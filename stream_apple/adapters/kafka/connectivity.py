@@ -165,7 +165,11 @@ class Connectivity:
             self._next_probe = 0.0
 
     def diagnose(self) -> None:
-        """Find out why a call got no answer; ConfigurationError if authentication fails, as waiting would not help."""
+        """Find out why a call got no answer.
+
+        ConfigurationError if authentication fails, as waiting would not help; BrokerError as of `check`, and if no
+        address that brokers advertise can be reached.
+        """
         error = connection_error(self._properties)
         if error is None:
             return
@@ -174,8 +178,18 @@ class Connectivity:
                 f"kafka: expected {self._address} and this worker to accept each other, "
                 f"found: {error.str()}; see security.protocol, sasl.* and ssl.* in [kafka]"
             )
+        self._refuse_unreachable()
         self.suspect(error.str())
         self.check()
+
+    def _refuse_unreachable(self) -> None:
+        """Raise BrokerError if brokers answer at the configured address, but at none that they advertise."""
+        try:
+            cluster = Cluster(self._properties)
+        except BrokerError:
+            return
+        if len(refused := cluster.unreachable()) == len(cluster.brokers):
+            raise BrokerError(f"kafka: {'; '.join(refused)}")
 
     def explained(self, error: RefusedTimeoutError) -> ConfigurationError:
         """Return the error with the bounds that the brokers accept, as far as they tell them."""

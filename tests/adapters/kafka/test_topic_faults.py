@@ -19,6 +19,7 @@ from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fe
 from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
 from stream_apple.adapters.kafka.topic_faults import OpenTransactions, TopicFault, unavailable
 from stream_apple.adapters.kafka.topics import Existing, NeededTopics, ensure
+from stream_apple.app.startup import connect
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError
 
@@ -152,14 +153,18 @@ def test_a_single_broker_with_defaults_for_three(jars: Path, tmp_path: Path) -> 
             settings.write(f"advertised.listeners=PLAINTEXT://127.0.0.1:{closed}\n")
         broker.start()
         unreachable = list(check_cluster(config))
+        worker = connect(config.with_worker(id="one"))
         with pytest.raises(BrokerError) as cut_off:
-            check_before_fencing(Cluster(config.kafka), config)
+            worker.partition_count(config.topics.examples)
+        worker.close()
     finally:
         broker.kill()
-    assert [each.subject for each in found] == ["topic __transaction_state", "topic __consumer_offsets"]
-    assert found[0].text.startswith(f"{setting}: expected at most 1 (the number of brokers), found 3 at broker 1: ")
-    assert found[1].text.startswith("offsets.topic.replication.factor: expected at most 1")
-    assert str(refused.value) == "; ".join(f"{each.subject}: {each.text}" for each in found)
+    (fault,) = found
+    expected = "expected at most 1 (the number of brokers), found 3 at broker 1"
+    assert fault.subject == "cluster"
+    assert fault.text.startswith(f"topic __transaction_state: {setting}: {expected}: Kafka can't create the topic")
+    assert f"; topic __consumer_offsets: offsets.topic.replication.factor: {expected}: " in fault.text
+    assert str(refused.value) == fault.text
 
     (first,) = unreachable
     assert (first.verdict, first.subject) == ("fault", "cluster")
@@ -167,4 +172,4 @@ def test_a_single_broker_with_defaults_for_three(jars: Path, tmp_path: Path) -> 
         "broker 1: advertised.listeners: expected an address that this client can reach, found "
     )
     assert f"127.0.0.1:{closed}: " in first.text
-    assert str(cut_off.value) == first.text
+    assert str(cut_off.value) == f"kafka: {first.text}"

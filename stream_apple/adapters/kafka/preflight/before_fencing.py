@@ -30,9 +30,8 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     """Return if nothing is known that would end a worker; the topics must exist.
 
     Raise the ConfigurationError, GapError or SnapshotError with which the worker would end; BrokerError if the group's
-    offsets can't be read, or if no address that the brokers advertise accepts a connection.
+    offsets can't be read.
     """
-    refuse_unreachable(cluster)
     absent = absent_partitions(config, cluster.topics.get(config.topics.examples, 0))
     names = [f"{found.subject}: {found.text}" for found in absent]
     lasting = lasting_faults(cluster, NeededOfTopics.by_worker(config))
@@ -40,13 +39,6 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     if faults:
         raise ConfigurationError("; ".join(faults))
     _check_models(cluster, config)
-
-
-def refuse_unreachable(cluster: Cluster) -> None:
-    """Raise BrokerError if no address that the brokers advertise accepts a connection."""
-    refused = cluster.unreachable()
-    if refused and len(refused) == len(cluster.brokers):
-        raise BrokerError("; ".join(refused.values()))
 
 
 def lasting_faults(cluster: Cluster, needed: NeededOfTopics) -> list[str]:

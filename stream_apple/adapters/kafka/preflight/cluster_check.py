@@ -55,9 +55,7 @@ _COORDINATOR_ERRORS = {
 
 
 def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
-    """Yield the findings of all checks in order, each as soon as it is known; only the first ones if no broker answers.
-
-    Without the topics of offsets and transactions, or a way to create them, nothing is asked that needs them.
+    """Yield the findings of all checks in order, each as soon as it is known; a fault of the cluster is the last one.
 
     threads  how many learn, if the configuration does not say it
     """
@@ -66,18 +64,16 @@ def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
     except (BrokerError, ConfigurationError) as error:
         yield Finding("fault", "cluster", str(error))
         return
-    unreachable = cluster.unreachable()
-    yield from (Finding("fault", "cluster", text) for text in unreachable.values())
-    if unreachable and len(unreachable) == len(cluster.brokers):
+    if unreachable := cluster.unreachable():
+        yield Finding("fault", "cluster", "; ".join(unreachable))
         return
     brokers = "1 broker" if len(cluster.brokers) == 1 else f"{len(cluster.brokers)} brokers"
     yield Finding("ok", "cluster", f"{cluster.id} answers at {cluster.bootstrap}, {brokers}")
     yield from _properties(cluster, config)
     yield from _memory(config, cluster.topics.get(config.topics.examples, 1), threads, len(cluster.brokers))
     yield from _guarded("topics", _topics(cluster, config))
-    internal = [Finding("fault", f"topic {fault.topic}", fault.text) for fault in internal_faults(cluster)]
-    yield from internal
-    if internal:
+    if internal := [*map(str, internal_faults(cluster))]:
+        yield Finding("fault", "cluster", "; ".join(internal))
         return
     subject = f"group {config.worker.group}"
     yield from _guarded(subject, check_recovery(cluster, config))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from stream_apple.adapters.kafka.admin import Cluster, Finding
-from stream_apple.adapters.kafka.preflight.before_fencing import client_faults, lasting_faults, refuse_unreachable
+from stream_apple.adapters.kafka.preflight.before_fencing import client_faults, lasting_faults
 from stream_apple.adapters.kafka.preflight.joined_before import committed_by_joiners, joined_before
 from stream_apple.adapters.kafka.topic_faults import NeededOfTopics
 from stream_apple.config import Config
@@ -20,10 +20,8 @@ from stream_apple.stream.log.ports import Committed
 def check_before_joining(cluster: Cluster, config: Config) -> None:
     """Return if nothing is known that would end a joiner, but for partitions, which its loop counts itself.
 
-    Raise the ConfigurationError or GapError with which it would end; BrokerError if no address that the brokers
-    advertise accepts a connection. Other brokers that don't answer are no reason.
+    Raise the ConfigurationError or GapError with which it would end. Brokers that don't answer are no reason.
     """
-    refuse_unreachable(cluster)
     rule = JoinRule.of(config)
     partitions = cluster.topics.get(rule.impressions, 0)
     if faults := [*lasting_faults(cluster, NeededOfTopics.by_joiner(config)), *client_faults(cluster)]:

@@ -19,17 +19,20 @@ class _Foreign:
     def append(self, topic: str, partition: int, *values: bytes) -> None:
         for value in values:
             log = self._harness.cluster.log(topic, partition)
+            self._coordinator.add(self._producer, log)
             self._coordinator.append(self._producer, log, Message(value, value, 1))
 
     def offsets(self, offsets: Mapping[int, int]) -> None:
         group = self._harness.cluster.group(self._harness.group, self._harness.examples)
+        self._coordinator.add(self._producer, group)
         self._coordinator.prepare(self._producer, group, {p: Committed(at, "") for p, at in offsets.items()})
 
     def commit(self) -> None:
         self._coordinator.end(self._producer, committed=True)
 
     def abort(self) -> None:
-        self._coordinator.end(self._producer, committed=False)
+        if self._producer.transactional_id in self._coordinator.open_ids():
+            self._coordinator.end(self._producer, committed=False)
 
 
 class MemoryHarness:

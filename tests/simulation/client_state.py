@@ -32,9 +32,19 @@ class SendQueue:
 
 
 class OpenTransaction:
-    """`failed`: why it can only be aborted."""
+    """What a client knows of its transaction.
 
-    failed: str | None = None
+    failed      why it can only be aborted
+    added       the logs that the cluster has added to it
+    resent      whether the client has sent any request of it more than once
+    committing  whether the client has asked for its commit: it can't ask for the opposite any more
+    """
+
+    def __init__(self) -> None:
+        self.failed: str | None = None
+        self.added: set[PartitionLog] = set()
+        self.resent = False
+        self.committing = False
 
 
 class Membership:

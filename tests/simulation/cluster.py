@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from simulation.group import Group
 from simulation.log import Message, PartitionLog
+from simulation.network import Network
 from simulation.transactions import Coordinator
 from support.records import FakeRecord
 
@@ -14,7 +15,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class MemoryCluster:
-    """Topics by name and number of partitions."""
+    """Topics by name and number of partitions, and the network that carries the requests of producers to them."""
 
     answers_lost = False
     """Whether answers before a committed offset were removed, so that offsets go back."""
@@ -25,6 +26,7 @@ class MemoryCluster:
         }
         self._groups: dict[tuple[str, str], Group] = {}
         self.transactions = Coordinator()
+        self.network = Network()
 
     def logs(self, topic: str) -> Sequence[PartitionLog]:
         """The partitions of a topic; ConfigurationError if it does not exist."""
@@ -68,7 +70,7 @@ class MemoryCluster:
             log.compact()
 
     def time_out_transactions(self) -> None:
-        """Abort every open transaction; whoever has one is fenced."""
+        """Abort every open transaction, as if all had been open for too long."""
         self.transactions.settle()
         for number in self.transactions.open_ids().values():
             self.transactions.time_out(number)

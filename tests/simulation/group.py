@@ -132,7 +132,7 @@ class Group:
                 )
         self._pending.setdefault(transaction, {}).update(offsets)
 
-    def decide(self, transaction: int, *, committed: bool) -> None:
+    def mark(self, transaction: int, *, committed: bool) -> None:
         """The transaction has ended."""
         offsets = self._pending.pop(transaction, {})
         if committed:

@@ -2,20 +2,26 @@
 
 At every step one of these happens: a process takes a turn, is started, killed, asked to stop, or made to fail at one
 of its next calls; falls asleep and wakes up as a zombie; its session ends; a transaction times out; a second process
-with the same identity appears; or what belongs to a kind of group, such as that records arrive. Afterwards one clean
-process finishes, zombies wake up, and the result is checked.
+with the same identity appears; or what belongs to a kind of group, such as that records arrive. Between any two
+requests of producers, late copies of earlier ones may arrive. Afterwards one clean process finishes, zombies wake up,
+the last late requests arrive, and the result is checked.
 """
 
 import random
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from simulation.cluster import MemoryCluster
 from simulation.faults import Fault, Kind, When
 from simulation.member_process import Delivery, MemberProcess, at_once
+from simulation.network import GIVEN_UP, RESENT, Fate, Request
 
 Note = Callable[[str], None]
+
+FATES = {Fate.LATE: 16, Fate.REPEATED: 6, Fate.LOST: 2, Fate.UNANSWERED: 1, Fate.STUCK: 1}
+"""Fates of requests that are sent more than once, each with its weight: few transactions fail ten times in a row."""
 
 _P = TypeVar("_P", bound=MemberProcess)
 _H = TypeVar("_H", bound="History[Any]")
@@ -35,6 +41,11 @@ class History(ABC, Generic[_P]):
     TURNS: ClassVar[Sequence[int]]
     """How many iterations a process makes at once: often enough several that it gets somewhere."""
     IDENTITIES: ClassVar[Sequence[str]]
+    RESENT: ClassVar[Sequence[float]] = (0.0, 0.1, 0.3)
+    """Shares of requests that are sent more than once, one of which is drawn for a history.
+
+    Of `InitProducerId` it is a fifth, since a late one ends a process, and of `Produce`, since there are many.
+    """
 
     def __init__(
         self, draw: random.Random, cluster: MemoryCluster, group: str, topic: str, note: Note = silent
@@ -46,9 +57,26 @@ class History(ABC, Generic[_P]):
         self._living: list[_P] = []
         self._asleep: list[_P] = []
         self._identities = self.IDENTITIES
-        late = random.Random(draw.random())
+        seed = draw.random()
+        late = random.Random(seed)
         cluster.transactions.lags = lambda: late.random() < 0.3
+        self.network = cluster.network
+        self._disturb_network(random.Random(seed + 1))
         self.processes: list[_P] = []
+
+    def _disturb_network(self, draw: random.Random) -> None:
+        share, due = draw.choice(self.RESENT), draw.choice([0.02, 0.1, 0.3])
+
+        def fate(request: Request) -> Fate:
+            if draw.random() >= (share / 5 if request in (Request.INIT, Request.PRODUCE) else share):
+                return Fate.PROMPT
+            (drawn,) = draw.choices(list(FATES), list(FATES.values()))
+            # Without an epoch a client does not give up.
+            return Fate.LATE if request is Request.INIT and drawn in GIVEN_UP else drawn
+
+        self.network.fate = fate
+        self.network.due = lambda: draw.random() < due
+        self.network.pick = draw.randrange
 
     @abstractmethod
     def _make(self, identity: str, delivery: Delivery, *, clean: bool) -> _P:
@@ -167,6 +195,7 @@ class History(ABC, Generic[_P]):
         for instance in self._group.members:
             self._group.expire(instance)
         self._cluster.time_out_transactions()
+        self.network.calm()
         last = self._make(self._draw.choice(self.IDENTITIES), at_once, clean=True)
         self._note(f"one clean process finishes, {last.instance}")
         self._complete(last)
@@ -175,6 +204,7 @@ class History(ABC, Generic[_P]):
             for _ in range(3):
                 if process.ended is None:
                     process.step()
+        self.network.settle()
         self._check(last)
 
     def _name(self, process: _P) -> str:
@@ -193,6 +223,17 @@ def _run(kind: Callable[[int], _H], seed: int) -> _H:
         name = getattr(kind, "__name__", "")
         error.add_note(f"to see its steps: PYTHONPATH=tests python -m simulation.replay {seed} {name}")
         raise
+
+
+def check_disturbed(histories: Iterable[History[Any]]) -> None:
+    """AssertionError unless requests had every fate, and a late copy of each request was refused."""
+    struck, arrived = Counter[tuple[Request, Fate]](), Counter[tuple[Request, bool]]()
+    for history in histories:
+        struck += history.network.struck
+        arrived += history.network.arrived
+    assert {fate for _, fate in struck} == RESENT
+    assert {request for request, obeyed in arrived if not obeyed} == set(Request) - {Request.INIT}
+    assert arrived[Request.INIT, True]  # it belongs to no epoch that could have ended
 
 
 def parts(first: int, count: int, size: int) -> list[range]:

@@ -3,16 +3,23 @@
 A message waits in the client until something delivers it: `flush`, `commit`, or as many as `delivery` says with each
 `send` and `fetch`. So it depends on the schedule, as it does with librdkafka, what of a transaction reaches the log
 before an abort, and when.
+
+Requests of the producer may be sent twice, and arrive late (`network.py`). The next transaction keeps the producer's
+epoch only after a commit whose transaction needed every request only once.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from simulation.client_state import AssignedPartitions, Membership, OnWritten, OpenTransaction, Queued, SendQueue
 from simulation.cluster import NOW_MS, MemoryCluster
 from simulation.group import Group, Standing
 from simulation.log import Message, PartitionLog
 from simulation.merging.notes import check_commit
+from simulation.network import RESENT, Request
 from simulation.transactions import Producer
 
 from stream_apple.errors import BrokerError, FencedError, GapError
@@ -27,6 +34,7 @@ from stream_apple.stream.log.ports import (
     Record,
 )
 
+_T = TypeVar("_T")
 _LONG = 5
 """So often a reader may ask in vain before transactions that keep records from it have been open for too long."""
 
@@ -110,6 +118,8 @@ class MemoryBroker:
     """
 
     before_commit: Callable[[], None]
+    keeps_epochs = False
+    """Whether the epoch is kept whatever may still be on its way: wrong, for tests of what that does."""
 
     def __init__(
         self,
@@ -126,6 +136,8 @@ class MemoryBroker:
         self.before_commit = lambda: None
         self._assignment: Assignment | None = None
         self._producer: Producer | None = None
+        self._epoch_over = True
+        self._sequences: Counter[PartitionLog] = Counter()
         self._membership = Membership()
         self._partitions = AssignedPartitions({})
         self._transaction: OpenTransaction | None = None
@@ -143,7 +155,8 @@ class MemoryBroker:
     def join(self, assignment: Assignment) -> None:
         """The producer's predecessor is fenced now, the consumer's by the first fetch."""
         self._assignment = assignment
-        self._producer = self._cluster.transactions.init(self.who.transactional_id)
+        self._epoch_over = True
+        self._fence()
         self._membership.joining = True
 
     def rejoin(self) -> None:
@@ -154,17 +167,15 @@ class MemoryBroker:
 
     def fetch(self, limit: int, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002  nothing takes time here
         """Deliver, hear what became of it, take the next step in the group, and read."""
+        self._cluster.network.pass_time()
         self._deliver(self._delivery(len(self._queue.waiting)))
         self._tell_written()
         self._check_fatal()
         self._step_in_group()
         try:
-            records = self._read(limit)
+            return self._read(limit)
         except GapError as error:
             raise AbortableError(str(error)) from error
-        if not records and self._transaction is None:  # who has nothing to do asks whether it is still needed
-            self._cluster.transactions.check(self._live_producer())
-        return records
 
     def pause(self, partition: int, offset: int) -> None:
         """If it is ours."""
@@ -177,7 +188,11 @@ class MemoryBroker:
         self._partitions.paused.discard(partition)
 
     def decided(self, partitions: Sequence[int]) -> Mapping[int, Committed | None]:
-        """The end of transactions is waited for; one that is still open is given no more time."""
+        """The end of transactions is waited for; one that is still open is given no more time.
+
+        What is late of this client's own earlier transactions changes nothing afterwards.
+        """
+        self._fence()
         self._cluster.transactions.settle()
         for partition in partitions:
             for number in self._group.undecided(partition):
@@ -212,6 +227,7 @@ class MemoryBroker:
         """The cluster hears of it with the first message."""
         self._check_fatal()
         assert self._transaction is None
+        self._fence()
         self._transaction = OpenTransaction()
 
     def send(
@@ -255,17 +271,27 @@ class MemoryBroker:
         self._deliver(len(self._queue.waiting))
         self._check_fatal()
         transaction = self._check_open()
-        producer, transactions = self._live_producer(), self._cluster.transactions
-        transactions.check(producer)
         try:
-            self._group.check_commit(self.who.instance, self._membership.id, self._membership.generation)
+            self._commit(transaction, offsets)
         except AbortableError as error:
             transaction.failed = str(error)
             raise
-        transactions.prepare(producer, self._group, offsets)
-        self.before_commit()
-        transactions.end(producer, committed=True)
         self._end()
+        self._epoch_over = transaction.resent and not self.keeps_epochs
+
+    def _commit(self, transaction: OpenTransaction, offsets: Mapping[int, Committed]) -> None:
+        producer, group, coordinator = self._live_producer(), self._group, self._cluster.transactions
+        member = self.who.instance, self._membership.id, self._membership.generation
+
+        def commit_offsets() -> None:
+            group.check_commit(*member)
+            coordinator.prepare(producer, group, offsets)
+
+        self._request(Request.ADD_OFFSETS, partial(coordinator.add, producer, group))
+        self._request(Request.COMMIT_OFFSETS, commit_offsets)
+        self.before_commit()
+        transaction.committing = True
+        self._request(Request.END, partial(coordinator.end, producer, committed=True))
 
     @property
     def in_good_standing(self) -> bool:
@@ -295,10 +321,17 @@ class MemoryBroker:
 
     def abort(self) -> None:
         """What waits in the queue never leaves it."""
-        if self._transaction is None:
+        transaction = self._transaction
+        if transaction is None:
             return
         self._check_fatal()
-        self._cluster.transactions.end(self._live_producer(), committed=False)
+        self._epoch_over = transaction.failed is not None or not self.keeps_epochs
+        if transaction.added and not transaction.committing:
+            # If it fails, the next epoch aborts the transaction.
+            with suppress(AbortableError):
+                self._request(
+                    Request.END, partial(self._cluster.transactions.end, self._live_producer(), committed=False)
+                )
         self._end()
 
     def close(self) -> None:
@@ -316,17 +349,45 @@ class MemoryBroker:
         assert self._producer is not None, "expected join() to come first"
         return self._producer
 
+    def _fence(self) -> None:
+        """Begin a new epoch if the last one is over: what is late of it is refused from now on."""
+        if self._epoch_over:
+            begin = partial(self._cluster.transactions.init, self.who.transactional_id)
+            self._producer = self._request(Request.INIT, begin)
+            self._sequences.clear()
+            self._epoch_over = False
+
+    def _request(self, request: Request, effect: Callable[[], _T]) -> _T:
+        network = self._cluster.network
+        fate = network.fate(request)
+        if self._transaction is not None:
+            self._transaction.resent |= fate in RESENT
+        return network.carry(request, fate, effect)
+
     def _deliver(self, count: int) -> None:
-        waiting = self._queue.waiting
+        waiting, transaction = self._queue.waiting, self._transaction
         ready, self._queue.waiting = waiting[:count], waiting[count:]
         try:
-            for log, message, on_written in ready:
-                offset = self._cluster.transactions.append(self._live_producer(), log, message)
-                if on_written is not None:
-                    self._queue.written.append((on_written, offset))
+            for queued in ready:
+                self._produce(self._check_open(), queued)
         except BrokerError as error:
             self._fatal = str(error)
             self._queue.waiting.clear()
+        except AbortableError as error:
+            if transaction is not None and transaction.failed is None:
+                transaction.failed = str(error)
+            self._queue.waiting.clear()
+
+    def _produce(self, transaction: OpenTransaction, queued: Queued) -> None:
+        producer, log, coordinator = self._live_producer(), queued.log, self._cluster.transactions
+        if log not in transaction.added:
+            transaction.added.add(log)  # perhaps, if it fails
+            self._request(Request.ADD_PARTITIONS, partial(coordinator.add, producer, log))
+        number = self._sequences[log]
+        offset = self._request(Request.PRODUCE, partial(coordinator.append, producer, log, queued.message, number))
+        self._sequences[log] = number + 1
+        if queued.on_written is not None:
+            self._queue.written.append((queued.on_written, offset))
 
     def _tell_written(self) -> None:
         written, self._queue.written = self._queue.written, []

@@ -38,7 +38,8 @@ _SETUP = SETUP._replace(loop=SETUP.loop._replace(snapshot_interval_s=8.0))
 class Script:
     """One performance, with a fault in one of the processes; they are numbered in the order in which they start.
 
-    late  calls of learning threads end when they please, though always in the same way
+    late     calls of learning threads end when they please, though always in the same way
+    network  of the cluster; nothing disturbs the last process, which checks the models
     """
 
     def __init__(self, process: int = -1, fault: Fault | None = None, *, late: bool = False) -> None:
@@ -47,6 +48,7 @@ class Script:
         self._measured = fault is None or fault.kind is Kind.ABORTABLE
         self._faults = {process: [fault]} if fault is not None else {}
         self._cluster = make_cluster(len(COUNTS))
+        self.network = self._cluster.network
         self._input = [iter(records) for records in make_input(SEED, COUNTS)]
         self._group = self._cluster.group(GROUP, TOPIC)
         self._running: dict[str, Process] = {}
@@ -70,8 +72,10 @@ class Script:
         self._turns_until(self._all_is_learned)
         for instance in list(self._running):
             self._stop(instance)
+        self.network.calm()
         last = Process(self._cluster, "last", setup=SETUP, measured=False)
         complete(self._cluster, last)
+        self.network.settle()
         expected = expected_of(SEED, COUNTS)
         check_states(last, expected)
         check_outputs(self._cluster, expected)

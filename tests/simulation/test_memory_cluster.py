@@ -1,4 +1,4 @@
-"""What the broker in memory does besides the contract: time-outs, late markers, compaction, faults that are ordered."""
+"""What the broker in memory does besides the contract: time-outs, late markers and requests, compaction, faults."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from simulation.faults import CrashError, Fault, FaultyBroker, Kind, When
 from simulation.group import PATIENCE
 from simulation.log import Message, PartitionLog
 from simulation.memory_broker import Member, MemoryBroker
+from simulation.network import Fate, Request
 from support.assignment import Recorder
 
-from stream_apple.errors import BrokerError
 from stream_apple.stream.log.ports import AbortableError, Committed
 
 TRANSACTION, OTHER = 1, 2
@@ -84,18 +84,21 @@ class TestLog:
 class TestTransactions:
     """Of one producer."""
 
-    def test_a_time_out_fences(self, cluster: MemoryCluster) -> None:
-        """What was sent is aborted, and the owner can only leave."""
+    def test_a_time_out(self, cluster: MemoryCluster) -> None:
+        """What was sent is aborted; the owner can begin again."""
         broker = owning(cluster)
         broker.begin()
         broker.send("outputs", 0, None, b"v", 1)
         assert cluster.log("outputs", 0).stable == 0
         cluster.time_out_transactions()
         assert cluster.log("outputs", 0).range() == (0, 2)
-        with pytest.raises(BrokerError, match="_FENCED"):
+        with pytest.raises(AbortableError, match="open for longer"):
             broker.commit({0: Committed(1, "")})
-        broker.close()
-        assert texts(cluster.log("outputs", 0)) == []
+        broker.abort()
+        broker.begin()
+        broker.send("outputs", 0, None, b"again", 1)
+        broker.commit({0: Committed(1, "")})
+        assert texts(cluster.log("outputs", 0)) == [b"again"]
 
     def test_late_markers(self, cluster: MemoryCluster) -> None:
         """A commit that has returned is durable; whoever asks for offsets, or begins anew, waits for its end."""
@@ -118,6 +121,84 @@ class TestTransactions:
         other, _ = connect(cluster, "b")
         assert other.decided([0]) == {0: None}
         assert cluster.transactions.open_ids() == {}
+
+
+class TestLateRequests:
+    """Copies of a producer's requests that arrive in a later transaction."""
+
+    @staticmethod
+    def _publish(broker: FaultyBroker, number: int) -> None:
+        broker.begin()
+        broker.send("outputs", 0, None, b"%d" % number, 1)
+        broker.commit({0: Committed(number, "")})
+
+    @pytest.mark.parametrize("kept", [False, True])
+    def test_a_late_abort(self, cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, *, kept: bool) -> None:
+        """If the epoch were kept, it would abort the next answer, whose offset is committed without it."""
+        monkeypatch.setattr(MemoryBroker, "keeps_epochs", kept)
+        broker = owning(cluster)
+        broker.begin()
+        broker.send("outputs", 0, None, b"aborted", 1)
+        cluster.network.fate = lambda _: Fate.LATE
+        broker.abort()
+        cluster.network.fate = lambda _: Fate.PROMPT
+        broker.begin()
+        broker.send("outputs", 0, None, b"1", 1)
+        cluster.network.settle()
+        broker.commit({0: Committed(1, "")})
+        assert cluster.network.arrived == {(Request.END, kept): 1}
+        assert broker.decided([0]) == {0: Committed(1, "")}
+        assert texts(cluster.log("outputs", 0)) == ([] if kept else [b"1"])
+
+    @pytest.mark.parametrize("request_", [each for each in Request if each is not Request.INIT])
+    def test_each_late_request_is_refused(self, cluster: MemoryCluster, request_: Request) -> None:
+        """Its epoch ends with its transaction, even if that was committed."""
+        broker = owning(cluster)
+        cluster.network.fate = lambda request: Fate.LATE if request is request_ else Fate.PROMPT
+        self._publish(broker, 1)
+        cluster.network.calm()
+        broker.begin()
+        broker.send("outputs", 0, None, b"2", 1)
+        cluster.network.settle()
+        broker.commit({0: Committed(2, "")})
+        assert cluster.network.arrived == {(request_, False): 1}
+        assert broker.decided([0]) == {0: Committed(2, "")}
+        assert texts(cluster.log("outputs", 0)) == [b"1", b"2"]
+
+    def test_requests_that_are_obeyed_twice(self, cluster: MemoryCluster) -> None:
+        """No message is written twice, and the end of a transaction can be repeated."""
+        cluster.network.fate = lambda _: Fate.REPEATED
+        broker = owning(cluster)
+        for number in (1, 2):
+            self._publish(broker, number)
+        broker.begin()
+        broker.send("outputs", 0, None, b"aborted", 1)
+        broker.abort()
+        assert {request for request, _ in cluster.network.struck} == set(Request)
+        assert broker.decided([0]) == {0: Committed(2, "")}
+        assert texts(cluster.log("outputs", 0)) == [b"1", b"2"]
+
+    @pytest.mark.parametrize(("fate", "committed"), [(Fate.STUCK, False), (Fate.UNANSWERED, True)])
+    def test_a_commit_in_doubt(self, cluster: MemoryCluster, fate: Fate, *, committed: bool) -> None:
+        """What is decided after it stays so, though its request may still arrive."""
+        broker = owning(cluster)
+        cluster.network.fate = lambda request: fate if request is Request.END else Fate.PROMPT
+        with pytest.raises(AbortableError, match="EndTxn: no answer"):
+            self._publish(broker, 1)
+        broker.abort()
+        assert cluster.network.sent.count(Request.END) == 1
+        expected = {0: Committed(1, "") if committed else None}
+        assert broker.decided([0]) == expected
+        cluster.network.settle()
+        assert broker.decided([0]) == expected
+        assert texts(cluster.log("outputs", 0)) == [b"1"] * committed
+
+    def test_a_request_that_is_sent_once_keeps_the_epoch(self, cluster: MemoryCluster) -> None:
+        """A commit whose requests were all answered costs no new epoch."""
+        broker = owning(cluster)
+        for number in (1, 2):
+            self._publish(broker, number)
+        assert cluster.network.sent.count(Request.INIT) == 1
 
 
 class TestGroup:

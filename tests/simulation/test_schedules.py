@@ -5,11 +5,14 @@ byte, and every bit of every model's state, live and as restored from its last s
 """
 
 from functools import cache
+from itertools import chain, repeat
 
 import pytest
 from simulation.faults import Fault, Kind, When, situations, struck
-from simulation.history import parts, run_all
+from simulation.history import check_disturbed, parts, run_all
 from simulation.member_process import End
+from simulation.memory_broker import MemoryBroker
+from simulation.network import GIVEN_UP, HANGING, Fate, Request
 from simulation.process import GROUP, TOPICS, Process
 from simulation.schedule import Schedule
 from simulation.script import Script
@@ -21,6 +24,11 @@ SCHEDULES = 75
 SHOWN = {state.shown for state in State}
 LONG_SCHEDULES = 30_000
 _PART = 150
+DELAYS = (1, 2, 3, 5, 8, 13, 21)
+"""Numbers of requests by which a late one is overtaken: from within its transaction to two or three later."""
+LONG_DELAYS = range(1, 41)
+FAULTS = (None, *(Fault(20 * (number + 1), Kind.ABORTABLE, when) for number, when in enumerate(When)))
+IN_TRANSACTIONS = tuple(request for request in Request if request is not Request.INIT)
 
 
 @cache
@@ -102,6 +110,59 @@ class TestEveryCall:
                 raise
 
 
+class TestLateRequests:
+    """Each request of one kind is sent twice, and its first copy arrives later; two of them have no answer."""
+
+    @pytest.mark.parametrize("late", IN_TRANSACTIONS)
+    def test_a_late_copy_of_each_request(self, late: Request) -> None:
+        """Whatever it could do to a later transaction, its epoch has ended by then."""
+        for place, by in enumerate(DELAYS):
+            self._delay(late, by, FAULTS[place % len(FAULTS)], *[Fate.LATE] * place, *GIVEN_UP)
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("fault", FAULTS)
+    @pytest.mark.parametrize("late", IN_TRANSACTIONS)
+    def test_any_delay(self, late: Request, fault: Fault | None) -> None:
+        """The same with each fault."""
+        for by in LONG_DELAYS:
+            self._delay(late, by, fault)
+            self._delay(late, by, fault, *[Fate.LATE] * (by % 12), *GIVEN_UP)
+
+    @pytest.mark.parametrize("by", [3, 5, 10])
+    def test_if_epochs_were_kept(self, monkeypatch: pytest.MonkeyPatch, by: int) -> None:
+        """Then a late commit would tear the next transaction apart, and the simulation finds that."""
+        monkeypatch.setattr(MemoryBroker, "keeps_epochs", True)
+        with pytest.raises(AssertionError, match="output"):
+            self._delay(Request.END, by, None)
+
+    @pytest.mark.long
+    def test_histories_if_epochs_were_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Then some random histories would lose or repeat answers."""
+        monkeypatch.setattr(MemoryBroker, "keeps_epochs", True)
+        monkeypatch.setattr(Schedule, "RESENT", [0.5])
+        found = []
+        for seed in range(300):
+            try:
+                run_all(Schedule, [seed])
+            except AssertionError as error:
+                found.append(str(error))
+        assert any("output" in text for text in found), found
+
+    @staticmethod
+    def _delay(late: Request, by: int, fault: Fault | None, *fates: Fate) -> None:
+        """Give the script's first such requests these fates, and let the first copy of all others be late."""
+        script = Script(0, fault)
+        script.network.delay(late, by, chain(fates, repeat(Fate.LATE)))
+        try:
+            script.run()
+        except BaseException as error:
+            error.add_note(f"with {late} delayed by {by}, and {fault}")
+            raise
+        arrived = script.network.arrived
+        struck = sum(script.network.struck[late, fate] for fate in HANGING)
+        assert arrived[late, True] + arrived[late, False] == struck >= 5
+
+
 class TestKeptModels:
     """Models that wait in case their partitions come back."""
 
@@ -138,11 +199,13 @@ class TestRandomHistories:
     """Many workers, and all kinds of accidents at once."""
 
     def test_histories(self) -> None:
-        """Crashes, restarts, zombies, rebalances, aborts, time-outs, compaction, retention, in any order.
+        """Crashes, restarts, zombies, rebalances, aborts, time-outs, late requests, compaction, retention.
 
-        Processes end in every way, and partitions go through every state.
+        Requests have every fate. Processes end in every way, and partitions go through every state.
         """
-        processes = [process for history in run_all(Schedule, range(SCHEDULES)) for process in history.processes]
+        histories = run_all(Schedule, range(SCHEDULES))
+        check_disturbed(histories)
+        processes = [process for history in histories for process in history.processes]
         assert {process.ended for process in processes} == {None, *End}
         assert {state for process in processes for state in process.states} == SHOWN - {State.ASSIGNED}
         called = {name for process in processes for name in process.broker.calls}

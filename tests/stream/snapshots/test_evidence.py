@@ -226,9 +226,9 @@ class TestLostOffsets:
         """A worker that died before its first commit has answered nothing."""
         cluster = cluster_of_all()
         producer = cluster.transactions.init("somebody")
-        cluster.transactions.append(
-            producer, cluster.log(TOPICS.models, 0), Message(SETUP.provenance.snapshot_key(0, 0), b"part", 1)
-        )
+        log = cluster.log(TOPICS.models, 0)
+        cluster.transactions.add(producer, log)
+        cluster.transactions.append(producer, log, Message(SETUP.provenance.snapshot_key(0, 0), b"part", 1))
         if not hidden:
             cluster.transactions.end(producer, committed=False)
         Worker(cluster).run()

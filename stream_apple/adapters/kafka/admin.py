@@ -112,6 +112,11 @@ class Cluster:
             found = zip(self.addresses, refusals, strict=True)
             return [f"broker {number}: {text}" for number, text in found if text is not None]
 
+    def refuse_unreachable(self) -> None:
+        """Raise BrokerError if no broker can be reached at the address that it advertises."""
+        if len(refused := self.unreachable()) == len(self.brokers):
+            raise BrokerError(f"kafka: {'; '.join(refused)}")
+
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic had when the cluster was asked; ConfigurationError without it."""
         if topic not in self.topics:

@@ -16,6 +16,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -173,23 +174,18 @@ class Connectivity:
         error = connection_error(self._properties)
         if error is None:
             return
+        cluster: Cluster | None = None
         if is_authentication_error(error):
             raise ConfigurationError(
                 f"kafka: expected {self._address} and this worker to accept each other, "
                 f"found: {error.str()}; see security.protocol, sasl.* and ssl.* in [kafka]"
             )
-        self._refuse_unreachable()
+        with suppress(BrokerError):
+            cluster = Cluster(self._properties)
+        if cluster is not None:
+            cluster.refuse_unreachable()
         self.suspect(error.str())
         self.check()
-
-    def _refuse_unreachable(self) -> None:
-        """Raise BrokerError if brokers answer at the configured address, but at none that they advertise."""
-        try:
-            cluster = Cluster(self._properties)
-        except BrokerError:
-            return
-        if len(refused := cluster.unreachable()) == len(cluster.brokers):
-            raise BrokerError(f"kafka: {'; '.join(refused)}")
 
     def explained(self, error: RefusedTimeoutError) -> ConfigurationError:
         """Return the error with the bounds that the brokers accept, as far as they tell them."""

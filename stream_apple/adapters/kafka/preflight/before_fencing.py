@@ -30,8 +30,9 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     """Return if nothing is known that would end a worker; the topics must exist.
 
     Raise the ConfigurationError, GapError or SnapshotError with which the worker would end; BrokerError if the group's
-    offsets can't be read.
+    offsets can't be read, or if no broker can be reached at the address that it advertises.
     """
+    cluster.refuse_unreachable()
     absent = absent_partitions(config, cluster.topics.get(config.topics.examples, 0))
     names = [f"{found.subject}: {found.text}" for found in absent]
     lasting = lasting_faults(cluster, NeededOfTopics.by_worker(config))

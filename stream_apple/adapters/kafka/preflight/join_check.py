@@ -20,8 +20,10 @@ from stream_apple.stream.log.ports import Committed
 def check_before_joining(cluster: Cluster, config: Config) -> None:
     """Return if nothing is known that would end a joiner, but for partitions, which its loop counts itself.
 
-    Raise the ConfigurationError or GapError with which it would end. Brokers that don't answer are no reason.
+    Raise the ConfigurationError or GapError with which it would end, or BrokerError if no broker can be reached at the
+    address that it advertises. Other brokers that don't answer are no reason.
     """
+    cluster.refuse_unreachable()
     rule = JoinRule.of(config)
     partitions = cluster.topics.get(rule.impressions, 0)
     if faults := [*lasting_faults(cluster, NeededOfTopics.by_joiner(config)), *client_faults(cluster)]:

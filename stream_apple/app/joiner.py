@@ -8,6 +8,8 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, checked_properties
 from stream_apple.adapters.kafka.preflight.join_check import check_before_joining
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics
+from stream_apple.adapters.kafka.topic_watch import TopicWatch
 from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
 from stream_apple.app.service import run_until_stopped
@@ -65,6 +67,9 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
             health,
             schemas=schemas,
         )
-        run_until_stopped(loop, kafka, config, signals)
+        needed = NeededOfTopics.by_joiner(config)
+        topics = TopicWatch(config.kafka, needed, lambda: tuple(loop.owned), metrics.show_topic_faults)
+        health.watch_topics(lambda: topics.stopping_answers)
+        run_until_stopped(loop, kafka, config, signals, topics)
     _log.info("stopped")
     return 0

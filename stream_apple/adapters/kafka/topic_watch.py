@@ -1,4 +1,4 @@
-"""Looks at the topics of a running worker or joiner every few seconds: whether they are still as it needs them.
+"""Looks at the topics of a running worker or joiner every few seconds, and at the members of its group every minute.
 
 A client does not report most of what is found here. librdkafka repeats writes to partitions with too few replicas
 without an error, an idle worker does not notice that a topic is deleted, and Kafka deletes models in silence.
@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from itertools import count
 from typing import Self
 
 import structlog
@@ -15,6 +16,7 @@ import structlog
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.client_properties import Properties
 from stream_apple.adapters.kafka.log_reader import UNKNOWN_S
+from stream_apple.adapters.kafka.strangers import Strangers
 from stream_apple.adapters.kafka.topic_faults import (
     NeededOfTopics,
     OpenTransactions,
@@ -26,6 +28,7 @@ from stream_apple.errors import BrokerError, ConfigurationError
 LOOK_S = 4.0
 """Seconds between two looks, each of which asks the brokers six small questions."""
 _ANSWER_S = 3.0
+_LOOKS_AT_MEMBERS = 15  # every so many looks
 
 _log = structlog.get_logger()
 
@@ -33,14 +36,16 @@ _log = structlog.get_logger()
 class TopicWatch:
     """Logs what becomes wrong with topics, and what is mended, on a thread; a context.
 
-    owned  returns the partitions of which open transactions matter
-    show   takes what is wrong now: topic and kind of a fault -> for how many seconds; called at each look
+    strangers  of the group
+    owned      returns the partitions of which open transactions matter
+    show       takes what is wrong now: topic and kind of a fault -> for how many seconds; called at each look
     """
 
     def __init__(
         self,
         properties: Properties,
         needed: NeededOfTopics,
+        strangers: Strangers,
         owned: Callable[[], Collection[int]],
         show: Callable[[Mapping[tuple[str, str], float]], None],
         transactions: OpenTransactions | None = None,
@@ -49,6 +54,7 @@ class TopicWatch:
         self.stop_worker: Callable[[], None] = lambda: None
         self._properties = properties
         self._needed = needed
+        self._strangers = strangers
         self._owned = owned
         self._show = show
         self._transactions = transactions or OpenTransactions()
@@ -79,13 +85,17 @@ class TopicWatch:
 
     def _run(self) -> None:
         cluster: Cluster | None = None
-        while not self._ended.wait(self._look_s):
+        for number in count():
+            if self._ended.wait(self._look_s):
+                return
             # Without an answer, what the latest look has found stays.
             with suppress(BrokerError):
                 cluster = cluster or Cluster(self._properties, _ANSWER_S, {self._needed.names[0]: 0})
                 faults = [*topic_faults(cluster, self._needed)]
                 faults += self._transactions.look(cluster, self._needed.read, self._owned())
                 self._compare(tuple(faults))
+                if number % _LOOKS_AT_MEMBERS == 0:
+                    self._strangers.look(cluster)
 
     def _compare(self, faults: tuple[TopicFault, ...]) -> None:
         """Log what is new, and what was mended; stop the worker if a topic has been absent for UNKNOWN_S."""

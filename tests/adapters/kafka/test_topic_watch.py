@@ -6,11 +6,13 @@ from typing import Self
 
 import pytest
 from adapters.kafka.test_topic_faults import open_transaction
+from confluent_kafka import Consumer
 from structlog.typing import EventDict
 from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka import topic_watch
 from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.strangers import Strangers
 from stream_apple.adapters.kafka.topic_faults import (
     NeededOfTopics,
     OpenTransactions,
@@ -30,7 +32,8 @@ class Watched:
         self.shown: Mapping[tuple[str, str], float] = {}
         self.stopped = threading.Event()
         needed = NeededOfTopics.by_worker(config)
-        self.watch = TopicWatch(config.kafka, needed, lambda: [0], self._show, OpenTransactions(0.5), 0.1)
+        strangers = Strangers(config.worker.group, "worker-0")
+        self.watch = TopicWatch(config.kafka, needed, strangers, lambda: [0], self._show, OpenTransactions(0.5), 0.1)
         self.watch.stop_worker = self.stopped.set
 
     def _show(self, faults: Mapping[tuple[str, str], float]) -> None:
@@ -54,6 +57,19 @@ def watched(config: Config) -> Iterator[Watched]:
     ensure(Cluster(config.kafka), NeededTopics(config.topics))
     with Watched(config) as made:
         yield made
+
+
+def test_a_stranger_is_logged(watched: Watched, config: Config, log_events: list[EventDict]) -> None:
+    """The same thread looks for members of the group that are no workers."""
+    del watched
+    stranger = Consumer({"bootstrap.servers": config.kafka["bootstrap.servers"], "group.id": config.worker.group})
+    stranger.subscribe([config.topics.examples])
+    wait_until(
+        lambda: any(event["event"] == "stranger_in_group" for event in log_events),
+        "the stranger was seen",
+        meanwhile=lambda: stranger.poll(0.05),
+    )
+    stranger.close()
 
 
 def test_what_changes_is_logged_once_and_so_is_its_end(

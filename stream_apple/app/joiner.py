@@ -8,6 +8,9 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, checked_properties
 from stream_apple.adapters.kafka.preflight.join_check import check_before_joining
+from stream_apple.adapters.kafka.strangers import Strangers
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics
+from stream_apple.adapters.kafka.topic_watch import TopicWatch
 from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
 from stream_apple.app.service import run_until_stopped
@@ -19,6 +22,7 @@ from stream_apple.monitoring.join_metrics import JoinMetrics
 from stream_apple.signals import Signals
 from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings
 from stream_apple.stream.joining.rule import JoinRule
+from stream_apple.stream.log.ports import nothing_to_abort
 from stream_apple.stream.loop.transaction import CommitSettings
 
 _AHEAD_KIB = 4 << 10
@@ -47,7 +51,9 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
         for watcher in (metrics, health):
             watcher.watch_brokers(lambda: kafka.reachable)
         # The first question also waits for the cluster, and raises the reason if it does not answer.
-        metrics.describe(worker.group, config.topics.examples, kafka.partition_count(config.topics.examples))
+        with nothing_to_abort():
+            partitions = kafka.partition_count(config.topics.examples)
+        metrics.describe(worker.group, config.topics.examples, partitions)
         cluster = Cluster(config.kafka, _ANSWER_S)
         check_before_joining(cluster, config)
         identity.hold(config, str(cluster.id))
@@ -65,6 +71,10 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
             health,
             schemas=schemas,
         )
-        run_until_stopped(loop, kafka, config, signals)
+        needed = NeededOfTopics.by_joiner(config)
+        strangers = Strangers(worker.group, worker.id)
+        topics = TopicWatch(config.kafka, needed, strangers, lambda: tuple(loop.owned), metrics.show_topic_faults)
+        health.watch_topics(lambda: topics.stopping_answers)
+        run_until_stopped(loop, kafka, config, signals, topics)
     _log.info("stopped")
     return 0

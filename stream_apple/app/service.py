@@ -3,6 +3,7 @@
 import gc
 
 from stream_apple.adapters.kafka.broker import KafkaBroker
+from stream_apple.adapters.kafka.topic_watch import TopicWatch
 from stream_apple.app.identity import explained
 from stream_apple.config import Config
 from stream_apple.errors import FencedError
@@ -25,18 +26,27 @@ def spare_the_collector() -> None:
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)
 
 
-def run_until_stopped(loop: MemberLoop, kafka: KafkaBroker, config: Config, signals: Signals) -> None:
-    """Run the loop until a signal comes; StreamAppleError if the loop can't go on."""
+def run_until_stopped(
+    loop: MemberLoop, kafka: KafkaBroker, config: Config, signals: Signals, topics: TopicWatch
+) -> None:
+    """Run the loop until a signal comes; StreamAppleError if the loop can't continue, or a topic is deleted."""
 
-    def finish() -> None:
+    def stop() -> None:
         loop.stop()
         kafka.shorten_deadline()
+
+    def finish() -> None:
+        stop()
         if config.worker.on_stop == "leave":
             kafka.leave()
 
     signals.call(finish)
+    topics.stop_worker = stop
     spare_the_collector()
     try:
-        loop.run()
+        with topics:
+            loop.run()
     except FencedError as error:
         raise explained(error, config, kafka.open_s) from error
+    finally:
+        topics.raise_if_gone()

@@ -22,6 +22,7 @@ from stream_apple.config import Config
 from stream_apple.config.memory import check_models_fit
 from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import ConfigurationError
+from stream_apple.stream.log.ports import nothing_to_abort
 from stream_apple.stream.positions.lineage import digest_of_file
 
 _ANSWER_S = 3.0  # for each question: a silent broker must not delay the start for long
@@ -69,7 +70,8 @@ def open_up(config: Config) -> Opening:
 def _look_around(config: Config, kafka: KafkaBroker) -> None:
     """Return if this worker may fence others; else raise the error with which it must end."""
     # The first question also waits for the cluster, and raises the reason if it does not answer.
-    counted = {topic: kafka.partition_count(topic) for topic in config.topics.names(merging=config.merging)}
+    with nothing_to_abort():
+        counted = {topic: kafka.partition_count(topic) for topic in config.topics.names(merging=config.merging)}
     cluster = Cluster(config.kafka, _ANSWER_S, counted)
     check_before_fencing(cluster, config)
     refuse_topics_of_others(config, cluster)

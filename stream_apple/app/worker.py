@@ -11,7 +11,9 @@ from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.http.status import Status
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.adapters.kafka.strangers import StrangerWatch
+from stream_apple.adapters.kafka.strangers import Strangers
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics
+from stream_apple.adapters.kafka.topic_watch import TopicWatch
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.service import SWITCH_S, run_until_stopped
 from stream_apple.app.starting_model import starting_model
@@ -60,8 +62,7 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
     search = NameSearch(lambda wanted, is_over: names_of(config, decoder, observer.names, wanted, is_over))
     status = Status(observer, metrics, health, config.redacted(), search.look)
     paths = {**routes(health, metrics.registry), **page_routes(status)}
-    strangers = StrangerWatch(config.kafka, config.worker.group, config.worker.id)
-    with Server(listener, paths) as server, ObserverThread(observer), search, strangers:
+    with Server(listener, paths) as server, ObserverThread(observer), search:
         _log.info("started", http_port=server.port, config=config.redacted())
         for watcher in (metrics, health):
             watcher.watch_brokers(lambda: kafka.reachable)
@@ -85,7 +86,11 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
             settings.predictions.schema()  # registers it: without it no reader could decode the predictions
         permission.result()  # no work is begun before this, so that a signal ends the process at once until then
         sys.setswitchinterval(SWITCH_S)
-        run_until_stopped(loop, kafka, config, signals)
+        needed = NeededOfTopics.by_worker(config)
+        strangers = Strangers(config.worker.group, config.worker.id)
+        topics = TopicWatch(config.kafka, needed, strangers, lambda: owned.by_number, metrics.show_topic_faults)
+        health.watch_topics(lambda: topics.stopping_answers)
+        run_until_stopped(loop, kafka, config, signals, topics)
     _log.info("stopped")
     return 0
 

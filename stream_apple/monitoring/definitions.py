@@ -62,6 +62,12 @@ QUALITIES = tuple(row.name for row in _QUALITIES)
 MEMBER_METRICS = (
     Metric("build_info", Gauge, "1, with the version of this worker.", ("version", "model_format")),
     Metric("brokers_reachable", Gauge, "1, or 0 while no broker answers, or none has answered a call for 5 s."),
+    Metric(
+        "topic_fault_seconds",
+        Gauge,
+        "For how many seconds a topic has had a fault, by Kafka's name of the error; absent without one.",
+        ("topic", "fault"),
+    ),
     Metric("topic_partitions", Gauge, "Partitions of the examples topic, as this worker last counted them."),
     Metric(
         "schema_wait_seconds",

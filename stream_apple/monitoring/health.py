@@ -27,7 +27,8 @@ class Verdict(NamedTuple):
 class Health:
     """Answers the probes; `now` returns monotonic seconds.
 
-    Until `watch_brokers` is called, brokers count as reachable, and until `watch_backlog` is, no partition is behind.
+    Until `watch_brokers`, `watch_topics` and `watch_backlog` are called, brokers count as reachable, topics as
+    available, and no partition as behind.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -36,6 +37,7 @@ class Health:
         self._leaving = False
         self._reachable: Callable[[], bool] = lambda: True
         self._behind: Callable[[], CatchingUp | None] = lambda: None
+        self._topics: Callable[[], Iterable[str]] = tuple
         self._iterated_at: float | None = None
         self._learning_s = 0.0
         self._partitions: tuple[OwnedPartition, ...] | None = None
@@ -48,6 +50,10 @@ class Health:
     def watch_brokers(self, reachable: Callable[[], bool]) -> None:
         """Call `reachable` at each probe, as the loop may be waiting for the brokers at that time."""
         self._reachable = reachable
+
+    def watch_topics(self, faulty: Callable[[], Iterable[str]]) -> None:
+        """Call `faulty` at each probe for the topics because of which nothing can be published."""
+        self._topics = faulty
 
     def watch_backlog(self, behind: Callable[[], CatchingUp | None]) -> None:
         """Call `behind` for the backlog that is being worked off, which is shown and changes no verdict."""
@@ -82,7 +88,9 @@ class Health:
         return Verdict(good, facts)
 
     def ready(self) -> Verdict:
-        """Return whether the process is ready: compiled, with partitions assigned and all live, and brokers reachable.
+        """Return whether the process is ready: compiled, with partitions assigned and all live.
+
+        Brokers must be reachable, and topics available.
 
         A worker without partitions, of which there are fewer than workers, is on standby and counts as ready, as a
         rolling update would otherwise wait for it for ever. A worker with a backlog is ready, and reports the backlog.
@@ -102,6 +110,7 @@ class Health:
             )
             if missing
         ]
+        waiting_for += self._topics()
         if self._leaving:
             status = "stopping"
         elif waiting_for:

@@ -1,6 +1,6 @@
 """The metrics of every process that is a member of a group and writes transactions, in a registry of its own."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib.metadata import version
 
 from prometheus_client import (
@@ -35,11 +35,21 @@ class MemberMetrics:
         self._transactions = Tally(self._all["transactions_total"], ("committed", "aborted"))
         self._rebalances = Tally(self._all["rebalances_total"], ("assigned", "revoked", "lost"))
         self._reachable: Callable[[], bool] = bool
+        self._topic_faults: Collection[tuple[str, str]] = ()
 
     def watch_brokers(self, reachable: Callable[[], bool]) -> None:
         """Call `reachable` at every scrape, as the loop may be waiting for the brokers at that time."""
         self._all["brokers_reachable"].set_function(reachable)
         self._reachable = reachable
+
+    def show_topic_faults(self, seconds: Mapping[tuple[str, str], float]) -> None:
+        """Show which topics have faults, by topic and fault, and for how many seconds; one thread may call this."""
+        gauge = self._all["topic_fault_seconds"]
+        for mended in set(self._topic_faults) - seconds.keys():
+            gauge.remove(*mended)
+        for labels, value in seconds.items():
+            gauge.labels(*labels).set(value)
+        self._topic_faults = tuple(seconds)
 
     def committed(self, seconds: float) -> None:
         """Count a committed transaction, which took `seconds`."""

@@ -6,13 +6,15 @@ import subprocess
 import sys
 
 import pytest
+from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.http.listener import listen
+from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.app import startup
 from stream_apple.app.startup import open_up
 from stream_apple.config import Config, load
 from stream_apple.config.memory import MemoryLimit
-from stream_apple.errors import ConfigurationError
+from stream_apple.errors import BrokerError, ConfigurationError
 
 
 def _config(port: int) -> Config:
@@ -83,6 +85,16 @@ def test_what_can_not_work_is_refused_before_anybody_is_fenced(
     with pytest.raises(ConfigurationError) as caught:
         open_up(config)
     assert str(caught.value).startswith(says)
+
+
+def test_no_broker_at_the_start_has_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a question that has no answer for as long as any question may take."""
+    monkeypatch.setattr(RetryPolicy.__init__, "__defaults__", (0.1,))
+    listener, kafka, permission = open_up(_config(0))
+    with listener, pytest.raises(BrokerError, match="topic examples: no success within") as caught:
+        permission.result(DEADLINE_S)
+    assert caught.value.exit_code == 69
+    kafka.close()
 
 
 def test_the_port_answers_before_the_server_is_up() -> None:

@@ -1,7 +1,6 @@
 """When a worker that starts takes its predecessor's place: when it can go on itself, and not before."""
 
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -30,9 +29,8 @@ class Connection:
     reachable = True
 
     def start_fencing(self, permitted: Callable[[], object]) -> None:
-        """If it is permitted; by then the group is watched."""
+        """If it is permitted."""
         permitted()
-        assert "strangers" in {thread.name for thread in threading.enumerate()}
         raise FencingError
 
 

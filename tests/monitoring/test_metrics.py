@@ -199,3 +199,19 @@ def test_many_partitions_are_refreshed_in_turns() -> None:
     left = {number: partition for number, partition in owned.items() if number != 70}
     assert second(left) == [number for number in range(MOST_REFRESHED, 100) if number != 70]
     assert second(left) == list(range(MOST_REFRESHED))
+
+
+def test_a_fault_of_a_topic_is_there_while_it_lasts() -> None:
+    """Its series disappears when the fault does, so that an alert ends."""
+    metrics = Metrics()
+
+    def seconds(topic: str, fault: str) -> float | None:
+        return metrics.registry.get_sample_value(f"{PREFIX}topic_fault_seconds", {"topic": topic, "fault": fault})
+
+    replicas, policy = ("predictions", "NOT_ENOUGH_REPLICAS"), ("models", "INVALID_CONFIG")
+    metrics.show_topic_faults({replicas: 0.0, policy: 4.0})
+    assert (seconds(*replicas), seconds(*policy)) == (0.0, 4.0)
+    metrics.show_topic_faults({policy: 8.0})
+    assert (seconds(*replicas), seconds(*policy)) == (None, 8.0)
+    metrics.show_topic_faults({})
+    assert seconds(*policy) is None

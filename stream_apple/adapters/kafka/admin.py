@@ -2,8 +2,9 @@
 
 import logging
 import re
+import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -29,6 +30,8 @@ from stream_apple.stream.log.ports import Committed, LogRange
 
 CONNECT_S = 6.0
 REQUEST_S = 8.0
+_CONNECTION_S = 3.0  # for a TCP connection
+_CONNECTING = 16  # connections that are tried at the same time
 
 # Without this the client would log lines of its own; what is wrong also comes as an error.
 SILENT = logging.getLogger("librdkafka.admin")
@@ -59,6 +62,7 @@ class Cluster:
     """A cluster that has answered at least once.
 
     brokers     their numbers
+    addresses   number of a broker -> the host and port that it advertises
     topics      name -> number of partitions, of all topics that this client may see
     has_controller  whether one of its brokers answers questions about settings; librdkafka's own cluster has none
     properties  librdkafka's
@@ -92,10 +96,26 @@ class Cluster:
                 + "; ".join(reasons or [error_text(error.args[0])])
             ) from error
         self.brokers = sorted(answer.brokers)
+        self.addresses = {number: (each.host, each.port) for number, each in sorted(answer.brokers.items())}
         self.has_controller = answer.controller_id in answer.brokers
         found = {name: len(topic.partitions) for name, topic in answer.topics.items()}
         self.topics = found if counted is None else dict(counted)
         self.id = answer.cluster_id
+
+    def unreachable(self) -> list[str]:
+        """Return a line for each broker whose advertised address accepts no connection.
+
+        The cluster answers at the address that was configured, but clients connect to advertised addresses.
+        """
+        with ThreadPoolExecutor(_CONNECTING) as executor:
+            refusals = executor.map(_refused, self.addresses.values())
+            found = zip(self.addresses, refusals, strict=True)
+            return [f"broker {number}: {text}" for number, text in found if text is not None]
+
+    def refuse_unreachable(self) -> None:
+        """Raise BrokerError if no broker can be reached at the address that it advertises."""
+        if len(refused := self.unreachable()) == len(self.brokers):
+            raise BrokerError(f"kafka: {'; '.join(refused)}")
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions the topic had when the cluster was asked; ConfigurationError without it."""
@@ -228,6 +248,19 @@ class Cluster:
             raise BrokerError(f"{what}: {self.bootstrap} answered: {error_text(error.args[0])}") from error
 
 
+def _refused(address: tuple[str, int]) -> str | None:
+    """Return why nothing accepts a connection at an advertised address; None if something does."""
+    try:
+        socket.create_connection(address, _CONNECTION_S).close()
+    except OSError as error:
+        at = "{}:{}".format(*address)
+        return (
+            f"advertised.listeners: expected an address that this client can reach, found {at}: {error}. The broker "
+            f"names the address for all clients, and kafka.bootstrap.servers is only the first one to ask"
+        )
+    return None
+
+
 def _carry_out(future: Future[_T], what: str) -> None:
     """Wait for the future; ConfigurationError if the brokers refuse, BrokerError if they do not answer."""
     try:
@@ -245,7 +278,7 @@ def timeout_faults(cluster: Cluster) -> list[str]:
     All brokers are asked, as bounds may differ, and any broker may coordinate the group or the transaction.
     """
     faults: dict[tuple[str, str], str] = {}
-    told = _broker_settings(cluster)
+    told = broker_settings(cluster)
     for name, setting, rule in _TIMEOUT_BOUNDS:
         value = int(float(str(cluster.properties.get(name, SESSION_MS))))
         for number, settings in told.items():
@@ -256,7 +289,7 @@ def timeout_faults(cluster: Cluster) -> list[str]:
     return list(faults.values())
 
 
-def _broker_settings(cluster: Cluster) -> dict[int, dict[str, str]]:
+def broker_settings(cluster: Cluster) -> dict[int, dict[str, str]]:
     """Return the static and dynamic settings of each broker that tells them; BrokerError if none does."""
     # librdkafka takes one broker a call; the answers are waited for together.
     asked = {number: cluster.asked_settings("broker", [str(number)])[str(number)] for number in cluster.brokers}

@@ -16,6 +16,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -165,15 +166,24 @@ class Connectivity:
             self._next_probe = 0.0
 
     def diagnose(self) -> None:
-        """Find out why a call got no answer; ConfigurationError if authentication fails, as waiting would not help."""
+        """Find out why a call got no answer.
+
+        ConfigurationError if authentication fails, as waiting would not help; BrokerError as of `check`, and if no
+        address that brokers advertise can be reached.
+        """
         error = connection_error(self._properties)
         if error is None:
             return
+        cluster: Cluster | None = None
         if is_authentication_error(error):
             raise ConfigurationError(
                 f"kafka: expected {self._address} and this worker to accept each other, "
                 f"found: {error.str()}; see security.protocol, sasl.* and ssl.* in [kafka]"
             )
+        with suppress(BrokerError):
+            cluster = Cluster(self._properties)
+        if cluster is not None:
+            cluster.refuse_unreachable()
         self.suspect(error.str())
         self.check()
 

@@ -7,57 +7,40 @@ librdkafka aborts the process if a coordinator fails while an admin client asks 
 request `list_groups` looks up no coordinator: it asks each broker for its own groups.
 """
 
-import threading
 import warnings
 from contextlib import suppress
-from itertools import chain
-from typing import Self
 
 import structlog
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
-from stream_apple.adapters.kafka.admin import SILENT
-from stream_apple.adapters.kafka.client_properties import Properties
+from stream_apple.adapters.kafka.admin import Cluster
 
-LOOK_EVERY_S = 60.0
-_ANSWER_S = 5.0
 _UUID = 37  # characters at the end of a member id, with the hyphen before them
 
 _log = structlog.get_logger()
 
 
-class StrangerWatch:
-    """Looks at a group's members each minute while its context lasts, on a thread; logs each stranger once.
+class Strangers:
+    """Logs each stranger in a group once.
 
     worker  the instance id of this worker; if that is its client id, too, workers look like strangers: none is logged
     """
 
-    def __init__(self, properties: Properties, group: str, worker: str, every_s: float = LOOK_EVERY_S) -> None:
-        self._properties = properties
+    def __init__(self, group: str, worker: str) -> None:
         self._group = group
-        self._every_s = every_s
-        self._stop = threading.Event()
-        if properties.get("client.id") == worker:
-            self._stop.set()
-        self._thread = threading.Thread(target=self._run, name="strangers", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()  # the thread may be in a request, which nobody waits for
-
-    def _run(self) -> None:
+        self._worker = worker
+        self._logged = set[str]()
         warnings.filterwarnings("ignore", "list_groups", DeprecationWarning)
-        logged = set[str]()
-        client: AdminClient | None = None
-        while not self._stop.wait(self._every_s):
-            with suppress(KafkaException):
-                client = client or AdminClient({**self._properties}, logger=SILENT)
-                for member in chain(*(group.members for group in client.list_groups(self._group, timeout=_ANSWER_S))):
-                    name = str(member.id)
-                    if name[:-_UUID] == member.client_id and name not in logged:
-                        logged.add(name)
-                        _log.warning("stranger_in_group", client=member.client_id, host=member.client_host)
+
+    def look(self, cluster: Cluster) -> None:
+        """Ask for the members now; a broker that does not answer has none."""
+        if cluster.properties.get("client.id") == self._worker:
+            return
+        groups = []
+        with suppress(KafkaException):
+            groups = cluster.client.list_groups(self._group, timeout=cluster.request_s)
+        for member in (member for group in groups for member in group.members):
+            name = str(member.id)
+            if name[:-_UUID] == member.client_id and name not in self._logged:
+                self._logged.add(name)
+                _log.warning("stranger_in_group", client=member.client_id, host=member.client_host)

@@ -4,10 +4,11 @@ An existing topic is altered only on request, as its records may be lost for goo
 the product could not keep a promise without it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal, NamedTuple
 
-from confluent_kafka import TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
 # The package types its admin module and does not mark what it exports.
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
@@ -68,6 +69,7 @@ class Existing(NamedTuple):
 
     operations  those that this client is allowed
     leaderless  the partitions that no broker leads: they can be neither read nor written
+    in_sync     partition -> how many of its replicas are in sync, of those that a broker leads
     """
 
     partitions: int
@@ -75,6 +77,7 @@ class Existing(NamedTuple):
     settings: Mapping[str, str]
     operations: frozenset[str]
     leaderless: tuple[int, ...] = ()
+    in_sync: Mapping[int, int] = {}
 
 
 class Difference(NamedTuple):
@@ -279,47 +282,67 @@ def written(needed: list[Requirement]) -> dict[str, str]:
     return {requirement.setting: str(requirement.value) for requirement in needed if requirement.written}
 
 
-def existing(cluster: Cluster, names: list[str], *, settings: bool = True) -> dict[str, Existing]:
-    """Return the topics of `names` that exist; BrokerError if this client may not see them.
-
-    settings  whether to ask for their settings, which needs a permission that a worker can do without
-    """
+def existing(cluster: Cluster, names: list[str]) -> dict[str, Existing]:
+    """Return the topics of `names` that exist; BrokerError if this client may not see them or their settings."""
     present = [name for name in names if name in cluster.topics]
-    if not present:
+    return {name: answer() for name, answer in _described(cluster, present).items()}
+
+
+def visible(cluster: Cluster, names: list[str]) -> tuple[dict[str, Existing], list[str]]:
+    """Return those of the topics that the brokers describe to this client, and the names that no topic has.
+
+    A topic has no settings here if this client may not read them: a worker can do without that permission.
+    BrokerError if no broker answers.
+    """
+    found, absent = {}, []
+    for name, answer in _described(cluster, names, strict=False).items():
+        try:
+            found[name] = answer()
+        except BrokerError as error:
+            if (code := _refusal(error)) is None:
+                raise
+            if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                absent.append(name)
+    return found, absent
+
+
+def _refusal(error: BrokerError) -> int | None:
+    """Return the code with which a broker has refused to answer; None if no broker has answered."""
+    cause = error.__cause__
+    code = cause.args[0].code() if isinstance(cause, KafkaException) else -1
+    return code if code > 0 else None  # negative codes are the client's own
+
+
+def _described(cluster: Cluster, names: list[str], *, strict: bool = True) -> dict[str, Callable[[], Existing]]:
+    """Ask for these topics together; return by name what waits for the answer.
+
+    strict  whether settings that this client may not read are a BrokerError
+    """
+    if not names:
         return {}
     described = cluster.client.describe_topics(
-        TopicCollection(present), include_authorized_operations=True, request_timeout=cluster.request_s
+        TopicCollection(names), include_authorized_operations=True, request_timeout=cluster.request_s
     )
-    configured = cluster.asked_settings("topic", present) if settings else {}
-    found = {}
-    for name in present:
+    configured = cluster.asked_settings("topic", names)
+
+    def answer(name: str) -> Existing:
         topic = cluster.result(described[name], f"describing topic {name}")
-        found[name] = Existing(
+        try:
+            settings = configured[name]()
+        except BrokerError as error:
+            if strict or _refusal(error) is None:
+                raise
+            settings = {}
+        return Existing(
             partitions=len(topic.partitions),
             replicas=min(len(partition.replicas) for partition in topic.partitions),
-            settings=configured[name]() if settings else {},
+            settings=settings,
             operations=frozenset(operation.name for operation in topic.authorized_operations or ()),
             leaderless=tuple(partition.id for partition in topic.partitions if partition.leader is None),
+            in_sync={each.id: len(each.isr) for each in topic.partitions if each.leader is not None},
         )
-    return found
 
-
-def unavailable(topic: Existing, *, written: bool) -> list[str]:
-    """Return a line for each reason why a part of the topic can't be used now; `written` says whether it is to be."""
-    lines = []
-    if topic.leaderless:
-        numbers = ", ".join(map(str, topic.leaderless))
-        lines.append(
-            f"partitions: expected a leader of each, found none of {numbers}: their brokers are down, or have lost the "
-            f"disk that held them"
-        )
-    # If more in-sync replicas are required than there are, every write is always refused.
-    in_sync = int(topic.settings.get("min.insync.replicas", "1"))
-    if written and in_sync > topic.replicas:
-        lines.append(
-            f"min.insync.replicas: expected at most {topic.replicas} (the replicas there are), found {in_sync}"
-        )
-    return lines
+    return {name: partial(answer, name) for name in names}
 
 
 def refused(needed: set[str], allowed: frozenset[str]) -> str:

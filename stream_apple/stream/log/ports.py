@@ -10,8 +10,11 @@ deadline. A method raises one of two kinds of errors:
 Methods raise no retriable errors: the implementation retries until its deadline.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
+
+from stream_apple.errors import BrokerError
 
 Header = tuple[str, str | bytes | None]
 Place = tuple[str, int]
@@ -20,6 +23,15 @@ Place = tuple[str, int]
 
 class AbortableError(Exception):
     """The open transaction can't be committed, but a new one may. The loop handles this itself."""
+
+
+@contextmanager
+def nothing_to_abort() -> Iterator[None]:
+    """Inside this context, AbortableError is BrokerError: the loop that would start over does not run yet."""
+    try:
+        yield
+    except AbortableError as error:
+        raise BrokerError(str(error)) from error
 
 
 class Record(Protocol):

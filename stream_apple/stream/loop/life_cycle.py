@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from stream_apple.errors import BrokerError
-from stream_apple.stream.log.ports import AbortableError
+from stream_apple.stream.log.ports import nothing_to_abort
 from stream_apple.stream.loop.watchers import LoopHealth
 
 ASSIGNMENT_SLOW_S = 10.0
@@ -34,10 +33,8 @@ class MemberLoop(ABC):
     def run(self) -> None:
         """Work until `stop`; StreamAppleError if the loop can't go on. Closing aborts what was not committed."""
         try:
-            try:
+            with nothing_to_abort():
                 self.start()
-            except AbortableError as error:  # there is nothing to abort yet
-                raise BrokerError(str(error)) from error
             while not self._stopping:
                 self.iterate()
             self.drain()

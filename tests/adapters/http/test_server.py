@@ -104,6 +104,18 @@ class TestProbes:
         assert (status, facts["status"], facts["waiting_for"]) == (503, "waiting", ["an answer of a broker"])
         assert site.facts("/livez")[0] == 200
 
+    def test_topics_that_can_not_be_written(self, site: Site) -> None:
+        """The body names the topic and Kafka's error; the worker is alive and continues when it is mended."""
+        faulty = ["topic predictions (NOT_ENOUGH_REPLICAS)"]
+        site.health.watch_topics(lambda: faulty)
+        site.health.compiled()
+        site.health.iterated([])
+        status, facts = site.facts("/readyz")
+        assert (status, facts["status"], facts["waiting_for"]) == (503, "waiting", faulty)
+        assert site.facts("/livez")[0] == 200
+        faulty.clear()
+        assert site.facts("/readyz")[0] == 200
+
     def test_a_loop_that_is_slow_is_not_ready(self, site: Site) -> None:
         """Long before it counts as stuck: what it said last may be past."""
         site.health.compiled()

@@ -5,7 +5,8 @@ from structlog.typing import EventDict
 from support.topics import TopicFactory
 from support.waiting import wait_until
 
-from stream_apple.adapters.kafka.strangers import StrangerWatch
+from stream_apple.adapters.kafka.admin import Cluster
+from stream_apple.adapters.kafka.strangers import Strangers
 
 
 def test_only_strangers_are_logged_and_once(kafka: str, topic: TopicFactory, log_events: list[EventDict]) -> None:
@@ -16,18 +17,19 @@ def test_only_strangers_are_logged_and_once(kafka: str, topic: TopicFactory, log
     plain = Consumer({**group, "client.id": "odd"})
     for member in (worker, plain):
         member.subscribe([name])
-    looks = StrangerWatch({"bootstrap.servers": kafka}, group["group.id"], "worker-0", every_s=0.05)
-    with looks:
-        wait_until(
-            lambda: worker.poll(0.05) is plain.poll(0.05) and bool(seen_in(log_events)),
-            "the stranger was seen",
-        )
-        second = Consumer({**group, "client.id": "odder"})
-        second.subscribe([name])
-        wait_until(
-            lambda: worker.poll(0.05) is plain.poll(0.05) is second.poll(0.05) and len(seen_in(log_events)) > 1,
-            "the second was seen",
-        )
+    cluster, strangers = Cluster({"bootstrap.servers": kafka}), Strangers(group["group.id"], "worker-0")
+
+    def look(*members: Consumer) -> None:
+        for member in members:
+            member.poll(0.05)
+        strangers.look(cluster)
+
+    wait_until(lambda: seen_in(log_events), "the stranger was seen", meanwhile=lambda: look(worker, plain))
+    second = Consumer({**group, "client.id": "odder"})
+    second.subscribe([name])
+    wait_until(
+        lambda: len(seen_in(log_events)) > 1, "the second was seen", meanwhile=lambda: look(worker, plain, second)
+    )
     for member in (worker, plain, second):
         member.close()
     assert seen_in(log_events) == [("odd", "/127.0.0.1"), ("odder", "/127.0.0.1")]

@@ -21,7 +21,6 @@ from stream_apple.adapters.kafka.topics import (
     compare,
     ensure,
     existing,
-    unavailable,
 )
 from stream_apple.config import Config, JoinSettings
 from stream_apple.errors import ConfigurationError
@@ -50,22 +49,6 @@ def test_brokers_that_refuse_a_setting_are_named(config: Config, monkeypatch: py
     monkeypatch.setattr(cluster, "create", refuse)
     with pytest.raises(ConfigurationError, match=r"brokers before Kafka 3\.6 do not have this setting"):
         ensure(cluster, NeededTopics(config.topics), 1)
-
-
-@pytest.mark.parametrize(
-    ("topic", "told"),
-    [
-        (Existing(3, 1, {"min.insync.replicas": "1"}, frozenset()), []),
-        (Existing(3, 1, {"min.insync.replicas": "2"}, frozenset()), ["at most 1 (the replicas there are), found 2"]),
-        (Existing(3, 1, {}, frozenset(), (0, 2)), ["expected a leader of each, found none of 0, 2: their brokers"]),
-    ],
-    ids=["usable", "too few replicas", "without leaders"],
-)
-def test_why_a_topic_can_not_be_used(topic: Existing, told: list[str]) -> None:
-    """Replicas that are missing for good, and leaders that are missing now."""
-    found = unavailable(topic, written=True)
-    assert len(found) == len(told)
-    assert all(part in line for line, part in zip(found, told, strict=True))
 
 
 class TestEnsure:

@@ -7,6 +7,7 @@ from structlog.typing import EventDict
 from support.clock import Clock
 
 from stream_apple.errors import BrokerError
+from stream_apple.stream.log.ports import AbortableError
 from stream_apple.stream.loop.life_cycle import ASSIGNMENT_SLOW_S, MemberLoop
 
 
@@ -58,6 +59,19 @@ def test_a_stop_before_the_start() -> None:
     loop.stop()
     loop.run()
     assert loop.told == ["leave", "start", "drain", "leave", "close"]
+
+
+def test_doubt_before_the_first_iteration_ends_it() -> None:
+    """There is nothing to abort, and nobody yet who would start over."""
+
+    class Doubtful(FakeLoop):
+        def start(self) -> None:
+            raise AbortableError("no coordinator")
+
+    loop = Doubtful()
+    with pytest.raises(BrokerError, match="no coordinator"):
+        loop.run()
+    assert loop.told == ["leave", "close"]
 
 
 def test_an_error_is_logged_and_nothing_more_is_committed(log_events: list[EventDict]) -> None:

@@ -12,62 +12,42 @@ a description of the group says, for which `stream-apple check` asks: librdkafka
 coordinator dies while an admin client asks it anything (its pull request 5397).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, suppress
 
 from stream_apple.adapters.kafka.admin import Cluster, Finding, timeout_faults
 from stream_apple.adapters.kafka.log_reader import KafkaLogs, committed_now
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.adapters.kafka.topics import NeededTopics, compare, existing
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics, topic_faults
+from stream_apple.adapters.kafka.topics import NeededTopics, compare, visible
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.partitions.recovery import Exceptions, can_replay, check_in_log, plan_recovery
 from stream_apple.stream.positions.lineage import Provenance
-
-_HARM = {
-    "delete": "compaction removes records from the middle of the log, and what is made after a crash of those that are "
-    "left would be something else",
-    "compact": "the only snapshot of a quiet partition would be deleted. Does topics.models name a topic of another "
-    "purpose?",
-}
-"""What another cleanup policy than the expected one would do."""
 
 
 def check_before_fencing(cluster: Cluster, config: Config) -> None:
     """Return if nothing is known that would end a worker; the topics must exist.
 
     Raise the ConfigurationError, GapError or SnapshotError with which the worker would end; BrokerError if the group's
-    offsets can't be read.
+    offsets can't be read, or if no broker can be reached at the address that it advertises.
     """
+    cluster.refuse_unreachable()
     absent = absent_partitions(config, cluster.topics.get(config.topics.examples, 0))
     names = [f"{found.subject}: {found.text}" for found in absent]
-    faults = [*_topic_faults(cluster, config), *client_faults(cluster), *names]
+    lasting = lasting_faults(cluster, NeededOfTopics.by_worker(config))
+    faults = [*_topic_faults(cluster, config), *client_faults(cluster), *names, *lasting]
     if faults:
         raise ConfigurationError("; ".join(faults))
-    logs = [config.topics.examples, *([config.topics.merges] if config.merging else [])]
-    check_policies(cluster, dict.fromkeys(logs, "delete") | {config.topics.models: "compact"})
     _check_models(cluster, config)
 
 
-def check_policies(cluster: Cluster, expected: Mapping[str, str]) -> None:
-    """Raise ConfigurationError for a topic whose records go by another policy than the expected one.
-
-    Logs are read twice, so no record may go from their middle. Snapshots are kept by compaction alone; a topic that is
-    not compacted may be one of another purpose, and snapshots would harm its readers.
-
-    A policy is not known of a topic whose settings this client may not read, nor from a cluster that does not answer.
-    """
-    if not cluster.has_controller:
-        return
-    for name, settings in cluster.asked_settings("topic", expected).items():
-        try:
-            policy = settings()["cleanup.policy"]
-        except BrokerError:
-            continue
-        if ("compact" in policy) != (expected[name] == "compact"):
-            raise ConfigurationError(
-                f"topic {name}: cleanup.policy: expected {expected[name]}, found {policy}: {_HARM[expected[name]]}"
-            )
+def lasting_faults(cluster: Cluster, needed: NeededOfTopics) -> list[str]:
+    """Return what is wrong with these topics until an administrator changes it; nothing if no broker answers."""
+    try:
+        return [str(fault) for fault in topic_faults(cluster, needed) if fault.lasting]
+    except BrokerError:
+        return []
 
 
 def absent_partitions(config: Config, partitions: int) -> Iterator[Finding]:
@@ -85,7 +65,7 @@ def _topic_faults(cluster: Cluster, config: Config) -> Iterator[str]:
         return  # librdkafka's mock cluster does not answer such requests
     needs = NeededTopics(config.topics, merging=config.merging)
     try:
-        found = existing(cluster, needs.names, settings=False)
+        found, _ = visible(cluster, needs.names)
     except BrokerError:
         return
     for name, topic in found.items():

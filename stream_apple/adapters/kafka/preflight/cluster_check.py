@@ -1,6 +1,7 @@
 """Checks the configuration against a live cluster: finds everything that would stop a worker before it starts."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -14,6 +15,12 @@ from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, t
 from stream_apple.adapters.kafka.preflight.join_check import check_join
 from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.adapters.kafka.retry import RetryPolicy
+from stream_apple.adapters.kafka.topic_faults import (
+    NeededOfTopics,
+    OpenTransactions,
+    internal_faults,
+    unavailable,
+)
 from stream_apple.adapters.kafka.topics import (
     FOREVER,
     RETENTION_MS,
@@ -23,7 +30,6 @@ from stream_apple.adapters.kafka.topics import (
     compare,
     existing,
     refused,
-    unavailable,
 )
 from stream_apple.config import Config
 from stream_apple.config.duration import format_duration
@@ -33,6 +39,9 @@ from stream_apple.errors import BrokerError, ConfigurationError
 
 _OUTAGE_MS = RETENTION_MS // 2
 """How long a worker may be down, such as over a weekend: `topics` keeps records for at least that long."""
+
+_OPEN_S = 3.0
+"""How long a transaction must be open to be reported: longer than transactions of most clients last."""
 
 # librdkafka's own defaults, and the size of an answer besides its batches.
 _RECEIVE_BYTES, _BATCH_BYTES, _RESPONSE_BYTES = 100_000_000, 1_000_000, 512
@@ -46,7 +55,7 @@ _COORDINATOR_ERRORS = {
 
 
 def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
-    """Yield the findings of all checks in order, each as soon as it is known; only the first if no broker answers.
+    """Yield the findings of all checks in order, each as soon as it is known; a fault of the cluster is the last one.
 
     threads  how many learn, if the configuration does not say it
     """
@@ -55,11 +64,17 @@ def check_cluster(config: Config, threads: int = 1) -> Iterator[Finding]:
     except (BrokerError, ConfigurationError) as error:
         yield Finding("fault", "cluster", str(error))
         return
+    if unreachable := cluster.unreachable():
+        yield Finding("fault", "cluster", "; ".join(unreachable))
+        return
     brokers = "1 broker" if len(cluster.brokers) == 1 else f"{len(cluster.brokers)} brokers"
     yield Finding("ok", "cluster", f"{cluster.id} answers at {cluster.bootstrap}, {brokers}")
     yield from _properties(cluster, config)
     yield from _memory(config, cluster.topics.get(config.topics.examples, 1), threads, len(cluster.brokers))
     yield from _guarded("topics", _topics(cluster, config))
+    if internal := [*map(str, internal_faults(cluster))]:
+        yield Finding("fault", "cluster", "; ".join(internal))
+        return
     subject = f"group {config.worker.group}"
     yield from _guarded(subject, check_recovery(cluster, config))
     yield from _guarded(subject, _group(cluster, config.worker.group))
@@ -128,7 +143,7 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
         count = needs.needed_partitions(name, found.get(examples, topic).partitions)
         faults = [
             *map(str, compare(name, topic, requirements, count)),
-            *unavailable(topic, written=name != needs.input),
+            *(fault.text for fault in unavailable(name, topic, written=name != needs.input)),
             *needs.missing_permissions(name, topic.operations),
         ]
         for fault in faults:
@@ -138,6 +153,20 @@ def _topics(cluster: Cluster, config: Config) -> Iterator[Finding]:
             yield Finding("ok", subject, f"partitions {topic.partitions}, replicas {topic.replicas}, {held}")
         yield from _log(subject, topic, name, config)
     yield from _batches(config, [topic for name, topic in found.items() if name != needs.input])
+    yield from _open_transactions(cluster, config, found)
+
+
+def _open_transactions(cluster: Cluster, config: Config, found: Mapping[str, Existing]) -> Iterator[Finding]:
+    """Yield notes of transactions that stay open for OPEN_S, for which workers and joiners wait."""
+    read = {*NeededOfTopics.by_worker(config).read, *(NeededOfTopics.by_joiner(config).read if config.joining else ())}
+    topics = sorted(read & found.keys())
+    partitions = range(max((found[name].partitions for name in topics), default=0))
+    opened = OpenTransactions(_OPEN_S)
+    opened.look(cluster, topics, partitions)
+    if opened.any_open:
+        time.sleep(_OPEN_S)
+        for fault in opened.look(cluster, topics, partitions):
+            yield Finding("note", f"topic {fault.topic}", fault.text)
 
 
 def _log(subject: str, topic: Existing, name: str, config: Config) -> Iterator[Finding]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from stream_apple.adapters.kafka.admin import Cluster, Finding
-from stream_apple.adapters.kafka.preflight.before_fencing import check_policies, client_faults
+from stream_apple.adapters.kafka.preflight.before_fencing import client_faults, lasting_faults
 from stream_apple.adapters.kafka.preflight.joined_before import committed_by_joiners, joined_before
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.stream.joining.rule import JoinRule
@@ -19,12 +20,13 @@ from stream_apple.stream.log.ports import Committed
 def check_before_joining(cluster: Cluster, config: Config) -> None:
     """Return if nothing is known that would end a joiner, but for partitions, which its loop counts itself.
 
-    Raise the ConfigurationError or GapError with which it would end. Brokers that don't answer are no reason.
+    Raise the ConfigurationError or GapError with which it would end, or BrokerError if no broker can be reached at the
+    address that it advertises. Other brokers that don't answer are no reason.
     """
+    cluster.refuse_unreachable()
     rule = JoinRule.of(config)
     partitions = cluster.topics.get(rule.impressions, 0)
-    check_policies(cluster, {rule.impressions: "delete", rule.outcomes: "delete"})
-    if faults := client_faults(cluster):
+    if faults := [*lasting_faults(cluster, NeededOfTopics.by_joiner(config)), *client_faults(cluster)]:
         raise ConfigurationError("; ".join(faults))
     if cluster.topics.get(rule.outcomes) != partitions:
         return

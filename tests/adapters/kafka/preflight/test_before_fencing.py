@@ -6,10 +6,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from support.kafka.mock_cluster import make_mock_topics
 from support.kafka.own_topics import make_topic
 from support.topics import TopicFactory
-from support.waiting import DEADLINE_S
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.admin import Cluster
-from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing, check_policies
+from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fencing
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics, topic_faults
 from stream_apple.adapters.kafka.topics import NeededTopics, ensure
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError, GapError, SnapshotError
@@ -19,6 +20,11 @@ from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 def look(config: Config) -> None:
     """As a worker that starts."""
     check_before_fencing(Cluster(config.kafka), config)
+
+
+def faults(config: Config) -> str:
+    """What is wrong with the topics of a worker, in one text."""
+    return "; ".join(map(str, topic_faults(Cluster(config.kafka), NeededOfTopics.by_worker(config))))
 
 
 @pytest.fixture
@@ -90,7 +96,7 @@ class TestTopics:
         topics = config.topics
         for name in (topics.examples, topics.predictions):
             make_topic(config, name, 2)
-        make_topic(config, topics.models, 2, cleanup_policy="compact,delete")
+        make_topic(config, topics.models, 2, cleanup_policy="compact")
         make_topic(config, topics.dead_letters, 1)
         look(config)
 
@@ -101,22 +107,32 @@ class TestTopics:
         for name in (topics.predictions, topics.models, topics.dead_letters):
             make_topic(config, name)
         make_topic(config, topics.examples, cleanup_policy=policy)
-        with pytest.raises(ConfigurationError, match=rf"^topic {topics.examples}: cleanup\.policy: expected delete"):
+        with pytest.raises(ConfigurationError, match=rf"topic {topics.examples}: cleanup\.policy: expected delete"):
             look(config)
-        cluster, names = Cluster(config.kafka), [topics.predictions, "there-is-none", topics.models]
-        check_policies(cluster, dict.fromkeys(names, "delete"))
-        with pytest.raises(ConfigurationError, match=r"cleanup\.policy"):
-            check_policies(cluster, dict.fromkeys([*names, topics.examples], "delete"))
 
-    def test_models_have_a_topic_that_keeps_them(self, config: Config) -> None:
-        """A topic of another purpose fits by its partitions: snapshots would be in the way of its readers."""
+    @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+    def test_models_have_a_topic_that_keeps_them(self, config: Config, policy: str) -> None:
+        """Kafka would delete the only snapshot of a quiet partition, or the topic has another purpose."""
         ensure(Cluster(config.kafka), NeededTopics(config.topics))
-        make_topic(config, other := f"{config.topics.models}-other")
+        make_topic(config, other := f"{config.topics.models}-other", cleanup_policy=policy)
         wrong = config.model_copy(update={"topics": config.topics.model_copy(update={"models": other})})
         with pytest.raises(
-            ConfigurationError, match=rf"^topic {other}: cleanup\.policy: expected compact, found delete"
+            ConfigurationError, match=rf"^topic {other}: cleanup\.policy: expected compact, found {policy}: any other"
         ):
             look(wrong)
+
+    def test_more_replicas_are_required_than_there_are(self, config: Config) -> None:
+        """The worker refuses what `check` reports; the examples topic, to which it does not write, may require them."""
+        ensure(Cluster(config.kafka), NeededTopics(config.topics))
+        cluster = Cluster(config.kafka)
+        cluster.set_settings(config.topics.examples, {"min.insync.replicas": "2"})
+        look(config)
+        cluster.set_settings(config.topics.predictions, {"min.insync.replicas": "2"})
+        wait_until(lambda: "min.insync.replicas" in faults(config), "the broker knows of the change")
+        with pytest.raises(
+            ConfigurationError, match=rf"^topic {config.topics.predictions}: min\.insync\.replicas: exp"
+        ):
+            look(config)
 
     def test_merges_have_a_topic_that_is_not_compacted(self, config: Config) -> None:
         """Of the records of who went on with which it would keep one for each partition."""
@@ -144,7 +160,7 @@ class TestTopics:
         """One message for all faults."""
         ensure(Cluster(config.kafka), NeededTopics(config.topics), 2)
         other = f"{getattr(config.topics, role)}-other"
-        make_topic(config, other, 3)
+        make_topic(config, other, 3, cleanup_policy="compact" if role == "models" else "delete")
         wrong = config.model_copy(update={"topics": config.topics.model_copy(update={role: other})})
         with pytest.raises(ConfigurationError, match=f"^topic {other}: partitions: expected 2, found 3$"):
             look(wrong)

@@ -4,14 +4,18 @@ import uuid
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from support.topics import TopicFactory
-from support.waiting import DEADLINE_S
+from support.topics import COMPACTED, TopicFactory
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.preflight.recovery_check import check_recovery
 from stream_apple.config import Config, load
 from stream_apple.stream.positions.lineage import NO_SNAPSHOT, OffsetMetadata, Provenance, SnapshotPointer
+
+
+def _policies(cluster: Cluster, topic: str) -> list[str]:
+    """What its broker says, and nothing else."""
+    return [answer()["cleanup.policy"] for answer in cluster.asked_settings("topic", [topic]).values()]
 
 
 class Left:
@@ -23,7 +27,7 @@ class Left:
             "STREAM_APPLE_KAFKA__BOOTSTRAP_SERVERS": kafka,
             "STREAM_APPLE_WORKER__GROUP": f"group-{uuid.uuid4().hex}",
             "STREAM_APPLE_TOPICS__EXAMPLES": topic("examples"),
-            "STREAM_APPLE_TOPICS__MODELS": topic("models", config={"cleanup.policy": "compact,delete"}),
+            "STREAM_APPLE_TOPICS__MODELS": topic("models", config=COMPACTED),
         }
         producer = Producer(self.config.kafka)
         for name in (self.config.topics.examples, self.config.topics.models):
@@ -50,10 +54,20 @@ class Left:
         member.close()
 
     def delete_before(self, name: str, offset: int) -> None:
-        """As retention does."""
-        client = AdminClient({"bootstrap.servers": self.kafka})
-        (future,) = client.delete_records([TopicPartition(name, 0, offset)]).values()
+        """As retention does; of a compacted topic, it takes another policy for a moment."""
+        cluster = Cluster(self.config.kafka)
+        compacted = name == self.config.topics.models
+        if compacted:
+            self._set_policy(cluster, name, "compact,delete")
+        (future,) = cluster.client.delete_records([TopicPartition(name, 0, offset)]).values()
         future.result(DEADLINE_S)
+        if compacted:
+            self._set_policy(cluster, name, "compact")
+
+    @staticmethod
+    def _set_policy(cluster: Cluster, name: str, policy: str) -> None:
+        cluster.set_settings(name, {"cleanup.policy": policy})
+        wait_until(lambda: policy in _policies(cluster, name), f"{name} has the policy {policy}")
 
     def save(self, provenance: Provenance) -> None:
         """A message of a snapshot."""

@@ -83,10 +83,10 @@ _PRODUCER_DEFAULTS: dict[str, Any] = {
     # As long as a session: when a dead worker's partitions move, the broker has already aborted its last transaction.
     "transaction.timeout.ms": SESSION_MS,
 }
-_RETRY_BACKOFF_MS = 300
+_RETRY_BACKOFF_MS = 625
 RESENT_AFTER_S = 0.8 * _RETRY_BACKOFF_MS / 1000
-"""The shortest time after which the transactional producer sends a request again, as librdkafka takes up to 20 % from
-`retry.backoff.ms` at random. `transactional_producer` relies on it."""
+"""The shortest time after which the transactional producer sends a request again: librdkafka takes up to 20 % from
+`retry.backoff.ms` at random, and waits for 0.5 s before a `TxnOffsetCommit`. `transactional_producer` relies on it."""
 _PRODUCER_FIXED: dict[str, Any] = {
     "allow.auto.create.topics": False,  # asking about a topic must not create it
     "retry.backoff.max.ms": 1_000,

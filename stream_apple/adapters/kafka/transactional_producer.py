@@ -12,11 +12,12 @@ brokers refuse everything that is still on its way. Three signals together are c
     a call was made more than once              `RetryPolicy` repeated it after a timeout or a transient error
     a call took RESENT_AFTER_S or longer        librdkafka waits at least for so long before it sends a request again
 
-A fourth one, an error of any connection during the transaction, covers `AddPartitionsToTxn`. A late copy of it can harm
-no answer, but could open a transaction that nobody ends. A late `Produce` is refused by its sequence number.
+A late `Produce` is refused by its sequence number. A late `AddPartitionsToTxn` harms no answer, but may open a
+transaction that nobody ends. Its timeout then fences this producer, and the process ends as if its identity was taken.
+A fourth signal, a connection that failed during the transaction, makes that rare.
 
 **An executor** makes calls that may block: signal handlers run while they are waited for, and the wait ends after
-`CALL_S` even if the call does not. A blocked producer is replaced, too.
+`CALL_S` even if the call does not. A blocked producer is replaced, too, and one that has delivered nothing for so long.
 """
 
 import time
@@ -47,7 +48,8 @@ from stream_apple.errors import FencedError, StreamAppleError
 from stream_apple.stream.log.ports import AbortableError, Committed, Header
 
 CALL_S = 10.0
-"""The longest time for a call that ends a transaction, with its repetitions. After it the outcome is in doubt."""
+"""The longest time for a call that ends a transaction, with its repetitions; after it the outcome is in doubt. If no
+message is taken for so long, a transaction that is to be committed is aborted."""
 
 # Signal handlers run between slices. From 0.2 s on, confluent-kafka would call librdkafka several times, which could
 # call back again after a fatal error (see `errors.as_kafka_exception`).
@@ -347,10 +349,15 @@ class TransactionalProducer:
             self._report_deliveries()
 
     def _deliver(self) -> None:
+        least, since = inf, time.monotonic()
         with self._retry.waiting("flush") as is_expired, translated("flush", replaced=True):
             while left := self._epoch.producer.flush(_FLUSH_SLICE_S):
                 if is_expired():
                     raise self._retry.given_up("flush", f"{left} messages are not taken")
+                if left < least:
+                    least, since = left, time.monotonic()
+                elif time.monotonic() >= since + CALL_S:
+                    raise AbortableError(f"flush: no message was taken for {CALL_S:g} s, {left} are left")
 
     def commit(self, offsets: Mapping[int, Committed]) -> None:
         """Send the offsets with the group's present generation, so that a zombie's are refused; then commit.

@@ -16,7 +16,10 @@ from stream_apple.stream.loop.watchers import MemberRecorder
 from stream_apple.stream.model.dead_letters import DeadLetterMessage
 
 MAX_ABORTS = 10
-"""After so many aborted transactions in a row a restart of the process is better than another try."""
+"""After so many aborted transactions in a row, and HOPELESS_S, a restart of the process is better than another try."""
+
+HOPELESS_S = 300.0
+"""Replicas may be missing for minutes, and each try takes some ten seconds."""
 
 MORE_LOOKS = 5
 """So often it is looked again whether topics have equal partitions, as they get more one topic after the other."""
@@ -70,6 +73,7 @@ class Transaction:
         self._since = 0.0
         self._outputs = 0
         self._failures = 0
+        self._failing_since = 0.0
         self._looks_left = 0
 
     @property
@@ -153,8 +157,16 @@ class Transaction:
             self._broker.abort()
 
     def start_over(self, error: AbortableError) -> None:
-        """Join the group anew after an abort, to learn what is committed; BrokerError after MAX_ABORTS in a row."""
+        """Join the group anew after an abort, to learn what is committed.
+
+        BrokerError after MAX_ABORTS in a row, in HOPELESS_S or more.
+        """
+        if self._failures == 0:
+            self._failing_since = self._now()
         self._failures += 1
-        if self._failures >= MAX_ABORTS:
-            raise BrokerError(f"{MAX_ABORTS} transactions in a row failed; the last one: {error}") from error
+        failing_s = self._now() - self._failing_since
+        if self._failures >= MAX_ABORTS and failing_s >= HOPELESS_S:
+            raise BrokerError(
+                f"{self._failures} transactions in a row failed, for {failing_s:.0f} s; the last one: {error}"
+            ) from error
         self._broker.rejoin()

@@ -14,7 +14,7 @@ DEFAULTS: _Given = {"bootstrap.servers": "localhost:9092"}
 
 _OFFSETS = "offsets are committed inside the transaction, with the predictions they belong to"
 _IDEMPOTENT = "the transactional producer sets it: exactly-once needs it"
-_RESENT = "the time that a commit took tells the worker by it whether a request may have been sent twice"
+_RESENT = "a commit that takes less time than this has sent no request twice"
 _STOPPING = "a partition may move only after the transaction that holds its offsets"
 
 OWNED = {

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exports are not marked
 from support.kafka.cluster import SIZE, Cluster
@@ -15,6 +16,7 @@ from stream_apple.adapters.kafka.log_reader import committed_now
 from stream_apple.config import load
 
 
+@pytest.mark.long
 def test_a_worker_waits_for_replicas_and_continues(jars: Path, tmp_path: Path) -> None:
     """It is not ready and names the topic; when the broker is back, it answers everything, and has never ended."""
     with Cluster(tmp_path, jars) as cluster:

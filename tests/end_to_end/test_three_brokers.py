@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(900)
 FROZEN_S = 30.0
 CUT_OFF_S = 60.0
 LATE_COMMIT_S = 6.0  # ten requests, one after the other
-LATE_START_S = 20.0  # some 50 requests, one after the other, until a worker answers
+LATE_START_S = 35.0  # some 50 requests, one after the other, until a worker answers, while a new producer is made
 ALWAYS = float("inf")
 IN_TRANSACTIONS = [
     "AddPartitionsToTxn",

@@ -38,9 +38,10 @@ fetched: $(VENV)/ready
 unit: kernels fetched
 	$(PYTEST)
 
-# All that happens to three brokers and to the paths to them: ten minutes, one after the other, as pauses are measured.
+# All that happens to brokers and to the paths to them: fifteen minutes, one after the other, as pauses are measured.
 test-cluster: kernels
-	$(BIN)/pytest -m "long or not long" tests/end_to_end/test_three_brokers.py
+	$(BIN)/pytest -m "long or not long" tests/end_to_end/test_late_requests.py \
+		tests/end_to_end/test_three_brokers.py tests/end_to_end/test_lost_replicas.py
 
 # Builds the image and lets it learn, applies the manifests to a real API server, lets KEDA read a real lag, and records
 # that it went well.

@@ -47,7 +47,7 @@ from stream_apple.adapters.kafka.retry import ATTEMPT_TIMEOUT_S, RetryPolicy
 from stream_apple.errors import FencedError, StreamAppleError
 from stream_apple.stream.log.ports import AbortableError, Committed, Header
 
-CALL_S = 10.0
+CALL_S = 6.0
 """The longest time for a call that ends a transaction, with its repetitions; after it the outcome is in doubt. If no
 message is taken for so long, a transaction that is to be committed is aborted."""
 

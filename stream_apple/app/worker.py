@@ -88,7 +88,7 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
         sys.setswitchinterval(SWITCH_S)
         needed = NeededOfTopics.by_worker(config)
         strangers = Strangers(config.worker.group, config.worker.id)
-        topics = TopicWatch(config.kafka, needed, strangers, lambda: owned.by_number, metrics.show_topic_faults)
+        topics = TopicWatch(config.kafka, needed, strangers, lambda: tuple(owned.by_number), metrics.show_topic_faults)
         health.watch_topics(lambda: topics.stopping_answers)
         run_until_stopped(loop, kafka, config, signals, topics)
     _log.info("stopped")

@@ -114,7 +114,8 @@ class Cluster:
 
     def refuse_unreachable(self) -> None:
         """Raise BrokerError if no broker can be reached at the address that it advertises."""
-        if len(refused := self.unreachable()) == len(self.brokers):
+        refused = self.unreachable()
+        if refused and len(refused) == len(self.brokers):
             raise BrokerError(f"kafka: {'; '.join(refused)}")
 
     def partition_count(self, topic: str) -> int:

@@ -30,6 +30,7 @@ from stream_apple.adapters.kafka.transactional_producer import TransactionalProd
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.log.ports import AbortableError, Assignment, Committed, LogRange, ReaderSource, Record
 
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0  # before the group is joined again, doubled until a commit succeeds
 _DRAINED_AT_ONCE = 1000  # records that are fetched and thrown away at a time
 _LEAVE_S = 3.0
 
@@ -84,6 +85,7 @@ class KafkaBroker:
         self.committed_now = self._view.committed_now
         self.reader = self._readers.reader
         self._leaving = False
+        self._pause_s = _FIRST_PAUSE_S
 
     def leave(self) -> None:
         """Have `close` give the partitions to others, not keep them for a successor. Signal handlers call this."""
@@ -128,6 +130,8 @@ class KafkaBroker:
 
     def rejoin(self) -> None:
         """Give up every partition and join again; a static member has them back within a fraction of a second."""
+        self._retry.pause(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         with translated("joining the group again"):
             self._listener.rejoin(self._consumer)
 
@@ -198,6 +202,7 @@ class KafkaBroker:
     def commit(self, offsets: Mapping[int, Committed]) -> None:
         """Commit the messages and the offsets in one transaction."""
         self._producer.commit(offsets)
+        self._pause_s = _FIRST_PAUSE_S
         self._connectivity.confirm()
 
     def close(self) -> None:

@@ -168,24 +168,28 @@ class Connectivity:
     def diagnose(self) -> None:
         """Find out why a call got no answer.
 
-        ConfigurationError if authentication fails, as waiting would not help; BrokerError as of `check`, and if no
-        address that brokers advertise can be reached.
+        ConfigurationError if authentication fails, as waiting would not help; BrokerError as of `check`, and before the
+        first `check` if no address that brokers advertise can be reached.
         """
         error = connection_error(self._properties)
         if error is None:
             return
-        cluster: Cluster | None = None
         if is_authentication_error(error):
             raise ConfigurationError(
                 f"kafka: expected {self._address} and this worker to accept each other, "
                 f"found: {error.str()}; see security.protocol, sasl.* and ssl.* in [kafka]"
             )
+        if self._heard_at is None:
+            self._refuse_unreachable()
+        self.suspect(error.str())
+        self.check()
+
+    def _refuse_unreachable(self) -> None:
+        cluster: Cluster | None = None
         with suppress(BrokerError):
             cluster = Cluster(self._properties)
         if cluster is not None:
             cluster.refuse_unreachable()
-        self.suspect(error.str())
-        self.check()
 
     def explained(self, error: RefusedTimeoutError) -> ConfigurationError:
         """Return the error with the bounds that the brokers accept, as far as they tell them."""

@@ -132,6 +132,8 @@ def refused_configuration() -> Iterator[None]:
         yield
     except KafkaException as failure:
         text = failure.args[0].str().strip()
+        if failure.args[0].code() == KafkaError._CRIT_SYS_RESOURCE:  # noqa: SLF001
+            raise BrokerError(f"kafka: the client lacks threads or file descriptors: {text}") from failure
         raise ConfigurationError(f"kafka: the client refuses the configuration: {text}") from failure
     except (AttributeError, TypeError, ValueError) as failure:  # for properties that take a Python object
         raise ConfigurationError(f"kafka: the client refuses the configuration: {failure}") from failure

@@ -61,8 +61,10 @@ class AbandonableExecutor:
                 if is_expired() and not future.done():
                     raise AbandonedError from None
 
-    def close(self) -> None:
-        """End the thread once the call that it is in has returned."""
+    def close(self, last: Callable[[], object] | None = None) -> None:
+        """End the thread once the call that it is in has returned, and after that `last`."""
+        if last is not None:
+            self._calls.put((Future(), last))
         self._calls.put(None)
 
 

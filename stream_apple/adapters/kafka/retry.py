@@ -79,18 +79,19 @@ class RetryPolicy:
 
     @contextmanager
     def waiting(self, doing: str, limit_s: float | None = None) -> Iterator[Callable[[], bool]]:
-        """Inside this context, `waiting_s` counts, which other threads may read.
+        """Inside this context, `waiting_s` counts, which other threads may read; contexts may be nested.
 
         It yields a function for the loop that waits to call in each turn: whether the deadline has passed.
 
         limit_s  until the deadline; None: the policy's
         """
-        self._waiting_since, self._doing = self._now(), doing
+        outer, self._doing = self._waiting_since, doing
+        self._waiting_since = self._now() if outer is None else outer
         try:
             yield partial(self._is_expired, self._now() + (self.deadline_s if limit_s is None else limit_s))
             self._slow_told = False
         finally:
-            self._waiting_since = None
+            self._waiting_since = outer
 
     def _is_expired(self, deadline: float) -> bool:
         """Return whether the deadline, or the shortened one, has passed; tell of a call that has waited for SLOW_S."""
@@ -126,6 +127,10 @@ class RetryPolicy:
             if is_expired():
                 return
             interval = min(2 * interval, MAX_INTERVAL_S)
+
+    def pause(self, seconds: float) -> None:
+        """Wait, until the deadline is shortened at the latest."""
+        self._pause(self._now() + seconds)
 
     def _pause(self, until: float) -> None:
         stop_by = self._stop_by

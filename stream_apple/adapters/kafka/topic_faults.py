@@ -7,7 +7,6 @@ import numpy or numba.
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -17,11 +16,9 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from stream_apple.adapters.kafka.admin import Cluster, broker_settings
-from stream_apple.adapters.kafka.client_properties import reader_properties
-from stream_apple.adapters.kafka.log_reader import PartitionReader
 from stream_apple.adapters.kafka.topics import Existing, visible
 from stream_apple.config import Config
-from stream_apple.errors import BrokerError, StreamAppleError
+from stream_apple.errors import BrokerError
 
 FaultKind = Literal[
     "UNKNOWN_TOPIC_OR_PART", "INVALID_CONFIG", "NOT_ENOUGH_REPLICAS", "LEADER_NOT_AVAILABLE", "HANGING_TRANSACTION"
@@ -31,11 +28,8 @@ FaultKind = Literal[
 HANG_S = 60.0
 """How long a transaction may be open before a worker reports it: the default `transaction.timeout.ms` of producers."""
 
-_FIRST_RECORD_S = 3.0
-
 _HARM = {
-    "delete": "compaction removes records from the middle of the log, and a model that is rebuilt from the rest would "
-    "differ",
+    "delete": "compaction removes records from the middle of the log, which are needed again",
     "compact": "any other policy deletes the only snapshot of a quiet partition. Does topics.models name a topic of "
     "another purpose?",
 }
@@ -84,9 +78,9 @@ class NeededOfTopics(NamedTuple):
     def by_worker(cls, config: Config) -> "NeededOfTopics":
         """Return what a worker needs. It reads logs twice; only compaction keeps snapshots."""
         topics = config.topics
-        logs = [topics.examples, *([topics.merges] if config.merging else [])]
-        outputs = frozenset(topics.names(merging=config.merging)) - {topics.examples}
-        policies = dict.fromkeys(logs, "delete") | {topics.models: "compact"}
+        names = topics.names(merging=config.merging)
+        outputs = frozenset(names) - {topics.examples}
+        policies = dict.fromkeys(names, "delete") | {topics.models: "compact"}
         return cls(policies, outputs, (topics.examples, topics.predictions, topics.models))
 
     @classmethod
@@ -94,7 +88,7 @@ class NeededOfTopics(NamedTuple):
         """Return what a joiner needs."""
         logs = (config.join.impressions, config.join.outcomes)
         written = frozenset({config.topics.examples, config.join.dead_letters})
-        return cls(dict.fromkeys(logs, "delete"), written, logs)
+        return cls(dict.fromkeys([*logs, *sorted(written)], "delete"), written, logs)
 
     @property
     def names(self) -> list[str]:
@@ -244,22 +238,11 @@ def _hanging(cluster: Cluster, topic: str, partition: int, found: _Open) -> Topi
     place = f"--topic {topic} --partition {partition}"
     text = (
         f"partition {partition}: expected transactions to end, found one open at offset {found.offset} since "
-        f"{found.seen_at} or before{_dated(cluster, topic, partition, found.offset)}. Readers of committed records "
+        f"{found.seen_at} or before. Readers of committed records "
         f"wait there. `{tool} describe-producers {place}` names its producer, `find-hanging` "
         f"says whether it can end, and `abort {place} --start-offset {found.offset}` ends it"
     )
     return TopicFault(topic, "HANGING_TRANSACTION", text, lasting=False)
-
-
-def _dated(cluster: Cluster, topic: str, partition: int, offset: int) -> str:
-    """Return a text with the timestamp of the record with which the transaction begins; nothing if none comes."""
-    try:
-        properties = {**reader_properties(cluster.properties, "none"), "isolation.level": "read_uncommitted"}
-        with closing(PartitionReader(properties, topic, partition, offset)) as reader:
-            first = next(iter(reader.fetch(1, _FIRST_RECORD_S)), None)
-    except StreamAppleError:
-        return ""
-    return "" if first is None else f", with a first record dated {_date(first.timestamp()[1] / 1000)}"
 
 
 def _date(seconds: float) -> str:

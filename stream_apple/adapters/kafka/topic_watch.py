@@ -7,7 +7,6 @@ without an error, an idle worker does not notice that a topic is deleted, and Ka
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from itertools import count
 from typing import Self
 
@@ -28,7 +27,7 @@ from stream_apple.errors import BrokerError, ConfigurationError
 LOOK_S = 4.0
 """Seconds between two looks, each of which asks the brokers six small questions."""
 _ANSWER_S = 3.0
-_LOOKS_AT_MEMBERS = 15  # every so many looks
+_LOOKS_AT_MEMBERS = 15  # looks between two at the members
 
 _log = structlog.get_logger()
 
@@ -89,13 +88,19 @@ class TopicWatch:
             if self._ended.wait(self._look_s):
                 return
             # Without an answer, what the latest look has found stays.
-            with suppress(BrokerError):
+            try:
                 cluster = cluster or Cluster(self._properties, _ANSWER_S, {self._needed.names[0]: 0})
                 faults = [*topic_faults(cluster, self._needed)]
                 faults += self._transactions.look(cluster, self._needed.read, self._owned())
                 self._compare(tuple(faults))
                 if number % _LOOKS_AT_MEMBERS == 0:
                     self._strangers.look(cluster)
+                if not cluster.has_controller:  # as a broker says that has just come back
+                    cluster = None
+            except BrokerError:
+                continue
+            except Exception:  # noqa: BLE001  a fault here must not end the watch of a worker that runs for months
+                _log.error("topic_watch_failed", exc_info=True)
 
     def _compare(self, faults: tuple[TopicFault, ...]) -> None:
         """Log what is new, and what was mended; stop the worker if a topic has been absent for UNKNOWN_S."""

@@ -13,7 +13,7 @@ brokers refuse everything that is still on its way. Three signals together are c
     a call took RESENT_AFTER_S or longer        librdkafka waits at least for so long before it sends a request again
 
 A late `Produce` is refused by its sequence number. A late `AddPartitionsToTxn` harms no answer, but may open a
-transaction that nobody ends. Its timeout then fences this producer, and the process ends as if its identity was taken.
+transaction that nobody ends. Its timeout then fences this producer, and the process ends with 75.
 A fourth signal, a connection that failed during the transaction, makes that rare.
 
 **An executor** makes calls that may block: signal handlers run while they are waited for, and the wait ends after
@@ -85,16 +85,16 @@ class _Epoch:
     def end(self, wait_s: float = 0.0) -> bool:
         """Abort what is open and close the producer; wait for that, but not long; return whether it has succeeded.
 
-        It goes on in the background. FencedError if another process has the transactional id.
+        The rest is done in the background. FencedError if another process has the transactional id.
         """
-        deadline = time.monotonic() + wait_s
+        deadline, blocked = time.monotonic() + wait_s, self.executor.blocked
         try:
             with translated("abort_transaction"):
                 self.executor.run(self._end, lambda: time.monotonic() >= deadline)
         except AbandonedError:
             return False
         finally:
-            self.executor.close()  # after a call that still blocks, the thread ends, and with it the producer
+            self.executor.close(self._end if blocked else None)
         return True
 
     def _end(self) -> None:
@@ -170,19 +170,20 @@ class TransactionalProducer:
             self._epoch.fenced = True
             return
         limit_s = min(CALL_S, self._retry.deadline_s)
-        for _ in self._retry.attempts():
-            try:
-                self._retry.retry_until_deadline(
-                    "init_transactions", self._fencing(), self._epoch.executor, limit_s=limit_s, replaced=True
-                )
-            except AbortableError as error:
-                # librdkafka may never find the coordinator again with this one; a new one asks from scratch.
-                self._replace(str(error))
-                failure = error
-            else:
-                self._epoch.fenced = True
-                return
-        raise failure
+        with self._retry.waiting("init_transactions"):
+            for _ in self._retry.attempts():
+                try:
+                    self._retry.retry_until_deadline(
+                        "init_transactions", self._fencing(), self._epoch.executor, limit_s=limit_s, replaced=True
+                    )
+                except AbortableError as error:
+                    # librdkafka may never find the coordinator again with this one; a new one asks from scratch.
+                    self._replace(str(error))
+                    failure = error
+                else:
+                    self._epoch.fenced = True
+                    return
+            raise failure
 
     def _fencing(self, prepare: Callable[[], object] = lambda: None) -> Callable[[], None]:
         producer = self._epoch.producer
@@ -294,9 +295,8 @@ class TransactionalProducer:
         """Raise the port's error for a message that the client does not take.
 
         If an earlier message has failed, the client says only that the transaction is over, or that it has had a fatal
-        error, as when another process has fenced it. It tells the cause when it is given offsets, which it does not
-        send then: some causes an operator must mend, and to repeat the transaction would be in vain. In any case this
-        one is aborted.
+        error, as when another process has fenced it. A call with offsets then returns the cause, and sends nothing.
+        Some causes an operator must mend, so that to repeat the transaction would be in vain.
         """
         if error.code() in (KafkaError._STATE, KafkaError._FATAL):  # noqa: SLF001  librdkafka's own codes begin so
             try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel, mergeable_of, readable_of
-from stream_apple.errors import GapError, SnapshotError
+from stream_apple.errors import BrokerError, GapError, SnapshotError
 from stream_apple.stream.log.ports import Reader
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound
@@ -101,7 +101,7 @@ class Gathering:
                 if not current.snapshot.read_on(until):
                     return None
                 self._found[current.entry.partition] = current.complete()
-            except (SnapshotError, GapError) as error:
+            except (SnapshotError, GapError, BrokerError) as error:
                 raise DisplacedError(current.entry, str(error)) from error
             self.bytes += current.snapshot.bytes
             self._logs.pop(current.entry.partition).close()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
-from stream_apple.errors import SnapshotError, SnapshotMissingError
+from stream_apple.errors import BrokerError, SnapshotError, SnapshotMissingError
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Reader, Record
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -153,7 +153,9 @@ class MessageReading(Generic[_Decoder]):
         if silent_s > GONE_S and 0 <= end <= messages.last:
             raise messages.incomplete(f"found the end of the log at {end}: was the topic made anew?{self._advice}")
         if silent_s > self._silence_s:
-            raise messages.incomplete(f"found none within {self._silence_s:g} s")
+            raise BrokerError(
+                f"{messages.place}: expected more messages, found none within {self._silence_s:g} s: is a broker gone?"
+            )
 
 
 def snapshot_messages(

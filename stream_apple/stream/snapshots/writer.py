@@ -203,11 +203,11 @@ class SnapshotWriter:
         self._postponed_until = self._now() + delay
         _log.warning(
             "snapshot_postponed",
-            expected="a commit with the snapshot within transaction.timeout.ms",
+            expected="a commit with the snapshot",
             found=f"{self._failures} aborted transactions with a snapshot in a row",
             bytes=size,
             seconds=round(delay, 3),
-            remedy="raise transaction.timeout.ms, or the broker's quota producer_byte_rate",
+            remedy="raise the brokers' quota producer_byte_rate",
         )
 
     def _complete_some(self) -> bool:

@@ -70,7 +70,7 @@ class TestMeaning:
             (KafkaError(KafkaError.FENCED_INSTANCE_ID, "x", txn_requires_abort=True), AbortableError),
             (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "x", fatal=True), FencedError),
             (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "x", txn_requires_abort=True), AbortableError),
-            (KafkaError(KafkaError._FATAL, "x"), AbortableError),
+            (KafkaError(KafkaError._FATAL, "x"), BrokerError),
             (KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "x", txn_requires_abort=True), AbortableError),
             (KafkaError(KafkaError.ILLEGAL_GENERATION, "x", txn_requires_abort=True), AbortableError),
             (KafkaError(KafkaError._STATE, "x"), AbortableError),
@@ -92,6 +92,8 @@ class TestMeaning:
         found = call_error(error, "doing this")
         assert type(found) is expected
         assert str(found).startswith(f"doing this: x ({error.name()})")
+        replaced = call_error(error, "doing this", replaced=True)
+        assert type(replaced) is (AbortableError if expected is BrokerError else expected)
 
 
 class TestClientCalls:

@@ -15,9 +15,9 @@ from support.topics import create_topics
 from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.executor import AbandonableExecutor, AbandonedError
-from stream_apple.errors import BrokerError
 
 TESTS = Path(__file__).resolve().parents[2]
+IN_DOUBT = 1  # see `committing_process`
 COMMITTING = TESTS / "support" / "kafka" / "committing_process.py"
 LEAVES_WITHIN_S = 15.0
 
@@ -81,7 +81,7 @@ class TestAbandonableExecutor:
 
 @pytest.mark.parametrize("broken", ["killed", "frozen"])
 def test_a_worker_that_is_stopped_during_a_blocked_commit_ends(jars: Path, tmp_path: Path, broken: str) -> None:
-    """Its broker dies, or answers no more, inside a commit: SIGTERM ends the whole process in time, with the code."""
+    """Its broker dies, or answers no more, inside a commit: SIGTERM ends the whole process in time."""
     broker = Broker(tmp_path / "kafka", jars)
     broker.start()
     log = tmp_path / "log"
@@ -105,8 +105,8 @@ def test_a_worker_that_is_stopped_during_a_blocked_commit_ends(jars: Path, tmp_p
             process.terminate()
             code = process.wait(DEADLINE_S)
             assert time.monotonic() - asked < LEAVES_WITHIN_S, log.read_text()[-4000:]
-            assert code == BrokerError.exit_code, log.read_text()[-4000:]
-            assert "asked to stop while waiting for Kafka" in log.read_text()
+            assert code == IN_DOUBT, log.read_text()[-4000:]
+            assert "doubt: " in log.read_text()
         finally:
             process.kill()
             process.wait()

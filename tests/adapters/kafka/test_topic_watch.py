@@ -59,6 +59,17 @@ def watched(config: Config) -> Iterator[Watched]:
         yield made
 
 
+def test_a_defect_does_not_end_the_watch(
+    watched: Watched, config: Config, log_events: list[EventDict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is logged, and what changes afterwards is seen."""
+    with monkeypatch.context() as patch:
+        patch.setattr(topic_watch, "topic_faults", lambda *_: 1 / 0)
+        wait_until(lambda: any(event["event"] == "topic_watch_failed" for event in log_events), "the defect was logged")
+    Cluster(config.kafka).set_settings(config.topics.models, {"cleanup.policy": "compact,delete"})
+    watched.wait_for((config.topics.models, "INVALID_CONFIG"))
+
+
 def test_a_stranger_is_logged(watched: Watched, config: Config, log_events: list[EventDict]) -> None:
     """The same thread looks for members of the group that are no workers."""
     del watched

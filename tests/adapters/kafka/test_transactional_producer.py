@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from support.waiting import DEADLINE_S
+from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.client_properties import RESENT_AFTER_S
 from stream_apple.adapters.kafka.retry import RetryPolicy
@@ -301,7 +301,9 @@ class TestEpochs:
         producer.commit(OFFSETS)
         assert len(opened.suspects) == 2
         producer.close()
+        assert "close" not in client.calls
         gate.set()
+        wait_until(lambda: client.calls[-1] == "close", "the end of the first producer")
 
     def test_fencing_goes_on_with_another_producer(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A client may never find its coordinator again."""

@@ -7,8 +7,8 @@ without an error, an idle worker does not notice that a topic is deleted, and Ka
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from itertools import count
-from typing import Self
+from itertools import count, product
+from typing import Self, get_args
 
 import structlog
 
@@ -17,6 +17,7 @@ from stream_apple.adapters.kafka.client_properties import Properties
 from stream_apple.adapters.kafka.log_reader import UNKNOWN_S
 from stream_apple.adapters.kafka.strangers import Strangers
 from stream_apple.adapters.kafka.topic_faults import (
+    FaultKind,
     NeededOfTopics,
     OpenTransactions,
     TopicFault,
@@ -37,7 +38,7 @@ class TopicWatch:
 
     strangers  of the group
     owned      returns the partitions of which open transactions matter
-    show       takes what is wrong now: topic and kind of a fault -> for how many seconds; called at each look
+    show       takes, at each look, topic and kind of each fault -> for how many seconds there is one; 0 if there is none
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class TopicWatch:
         self._show = show
         self._transactions = transactions or OpenTransactions()
         self._look_s = look_s
+        self._none = dict.fromkeys(product(needed.names, get_args(FaultKind)), 0.0)  # so that alerts have their series
         self._faults: tuple[TopicFault, ...] = ()
         self._since: dict[tuple[str, str], float] = {}
         self._gone: TopicFault | None = None
@@ -115,7 +117,7 @@ class TopicWatch:
             else:
                 _log.info("topic_mended", topic=topic, fault=kind, seconds=round(now - begun, 1))
         self._faults, self._since = faults, since
-        self._show({key: now - begun for key, begun in since.items()})
+        self._show(self._none | {key: now - begun for key, begun in since.items()})
         gone = [each for each in faults if each.kind == "UNKNOWN_TOPIC_OR_PART"]
         lasting = [each for each in gone if now - since[each.topic, each.kind] >= UNKNOWN_S]
         if lasting and self._gone is None:

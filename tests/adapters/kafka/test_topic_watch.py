@@ -48,7 +48,10 @@ class Watched:
 
     def wait_for(self, *faults: tuple[str, str]) -> None:
         """Wait until it shows exactly these."""
-        wait_until(lambda: set(self.shown) == set(faults), lambda: f"{faults} instead of {self.shown}")
+        wait_until(
+            lambda: {key for key, seconds in self.shown.items() if seconds > 0} == set(faults),
+            lambda: f"{faults} instead of {self.shown}",
+        )
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ class TopicWatch:
 
     strangers  of the group
     owned      returns the partitions of which open transactions matter
-    show       takes, at each look, topic and kind of each fault -> for how many seconds there is one; 0 if there is none
+    show       takes, at each look, topic and kind of each fault -> for how many seconds it has been there, else 0
     """
 
     def __init__(

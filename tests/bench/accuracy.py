@@ -43,7 +43,7 @@ PARTITIONS = 4
 SCHEDULE = Schedule(epochs=6, test_fraction=0.0, keep_order=True)
 METHODS: tuple[Method, ...] = ("apple", "linear")
 
-QUICK = ("planted", "bananas", "segments", "friedman", "sea, flipped", "breast cancer")
+QUICK = ("planted", "bananas", "segments", "friedman", "rbf", "clicks", "sea, flipped", "breast cancer")
 DELAYS = {"planted": 500, "clicks": 1_000, "adult": 2_500, "eeg-eye-state": 200}
 """Set -> after how many examples its labels come. With 2,500 more examples wait than a model remembers."""
 MERGED = frozenset({"planted", "rbf", "covtype"})

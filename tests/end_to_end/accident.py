@@ -155,12 +155,14 @@ class Accident:
     """Two workers at work on a cluster that is whole; a context, to be ended with `finish`.
 
     coordinator  the number of the broker that coordinates the group and all transactions of its workers
+    before_s     for how long requests hung before a broker died, which is a pause of its own
     harm_s       for how long the test itself keeps workers from brokers, or from starting, that are well
     """
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
         self.cluster = cluster
         self.harm_s = 0.0
+        self.before_s = 0.0
         cluster.mend()
         topics = create_worker_topics(unique_topics(cluster.direct), PARTITIONS)
         group, self.coordinator = _coordinated_by_one(cluster)
@@ -281,7 +283,8 @@ class Accident:
         consumer.close()
         for worker in self._workers.values():
             self._exits[worker.terminate()] += 1
-        pause, failover_s = max(self._reader.pauses.values()), max(self._failover.longest_s, self.harm_s)
+        pause = max(self._reader.pauses.values())
+        failover_s = max(self._failover.longest_s, self.harm_s) + self.before_s
         print(f"exit codes {dict(self._exits)}; fail-over {failover_s:.1f} s; the longest pause was {pause}")
         print(f"pauses: {'; '.join(map(str, self._reader.pauses.values()))}")
         assert set(self._exits) <= {0, -9}, self._logs()

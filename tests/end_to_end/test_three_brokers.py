@@ -52,7 +52,9 @@ def accident(cluster: Cluster, tmp_path: Path) -> Iterator[Accident]:
 )
 def test_the_coordinator_dies(accident: Accident, request_name: str) -> None:
     """SIGKILL of the broker that coordinates group and transactions, with requests on their way; a worker dies, too."""
+    began = time.monotonic()
     accident.catch(request_name)
+    accident.before_s = time.monotonic() - began
     accident.cluster.brokers[accident.coordinator].kill()
     accident.kill(NAMES[1])
     accident.await_failover()

@@ -244,6 +244,14 @@ class Accident:
         before = self._reader.answered.copy()
         self._await(lambda: all(self._reader.answered[n] > before[n] for n in range(PARTITIONS)), "new answers")
 
+    def outlive(self, number: int) -> None:
+        """Wait until answers continue without this broker; start it, and wait until they continue with it."""
+        self.await_failover()
+        self.await_answers()
+        self.cluster.start([number])
+        self.await_in_sync()
+        self.await_answers()
+
     def await_in_sync(self) -> None:
         """Wait until all replicas are in sync, so that the next broker may die."""
         self._await(self.cluster.in_sync, "all replicas in sync")

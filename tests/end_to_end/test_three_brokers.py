@@ -70,11 +70,7 @@ def test_rolling_restart(accident: Accident) -> None:
     for number in range(SIZE):
         accident.cluster.brokers[number].stop()
         accident.kill(NAMES[number % 2])
-        accident.await_failover()
-        accident.await_answers()
-        accident.cluster.start([number])
-        accident.await_in_sync()
-        accident.await_answers()
+        accident.outlive(number)
     accident.finish()
 
 
@@ -85,11 +81,7 @@ def test_each_broker_is_killed_in_turn(accident: Accident) -> None:
         accident.cluster.brokers[number].kill()
         accident.wait(3 * number)
         accident.kill(NAMES[number % 2])
-        accident.await_failover()
-        accident.await_answers()
-        accident.cluster.start([number])
-        accident.await_in_sync()
-        accident.await_answers()
+        accident.outlive(number)
     accident.finish()
 
 

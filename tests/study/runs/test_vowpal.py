@@ -1,6 +1,8 @@
 """Vowpal Wabbit learns what we learn: same examples, order, rate, epochs and test."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,21 +105,34 @@ def test_seconds_without_learning_are_a_failure(
     assert "learned nothing" in (measures.failure or "")
 
 
-def test_seconds_grow_with_the_features(tmp_path: Path) -> None:
-    """So the pass that is timed is the pass that was meant: 16 features an example, or 968."""
-    rng, rows, size = np.random.default_rng(1), 6_000, 15
+@pytest.mark.parametrize(("method", "features"), [("linear", 16), ("cubic", 816)])
+def test_the_pass_that_is_timed_is_the_one_that_was_meant(
+    method: str, features: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the method's features: 15 and the constant, or their 120 squares and pairs and 680 triples besides."""
+    rows, size = 50, 15
     batch = Batch(
         np.arange(rows + 1) * size,
         np.tile(np.arange(1, size + 1, dtype=np.uint64), rows),
-        rng.normal(size=rows * size).astype(np.float32),
-        rng.integers(0, 2, rows).astype(np.float64),
+        np.random.default_rng(1).normal(size=rows * size).astype(np.float32),
+        np.arange(rows) % 2.0,
         np.ones(rows),
     )
-    linear, cubic = (
-        learn_with_vowpal(Task("timing", "wide", f"vw-{name}", None, 0.5, 0, 0, 18, "squared"), batch, tmp_path).seconds
-        for name in ("linear", "cubic")
+    passes: list[dict[str, Any]] = []
+    run_vowpal = vowpal.run_vowpal
+
+    def run(arguments: Sequence[str]) -> dict[str, Any]:
+        passes.append(run_vowpal(arguments))
+        return passes[-1]
+
+    monkeypatch.setattr(vowpal, "run_vowpal", run)
+    monkeypatch.setattr(vowpal, "REPEATS", 1)
+    measures = learn_with_vowpal(
+        Task("timing", "wide", f"vw-{method}", None, 0.5, 0, 0, 18, "squared"), batch, tmp_path
     )
-    assert (cubic or 0) > 2 * (linear or 0)
+    learned = int(passes[-1]["features"]) / rows
+    assert learned == features
+    assert measures.seconds == passes[-1]["seconds"]
 
 
 def test_a_failure_is_told(sets: dict[str, Batch], tmp_path: Path) -> None:

@@ -24,11 +24,11 @@ _CORE = {
     "core",
     "core.codec",
     "core.input",
-    "core.learner",
-    "core.learner.kernels",
-    "core.learner.merging",
-    "core.learner.preparation",
-    "core.learner.state",
+    "learners.apple",
+    "learners.apple.kernels",
+    "learners.apple.merging",
+    "learners.apple.preparation",
+    "learners.apple.state",
 }
 _GROUND = {"config", "errors", "untrusted"}
 # The folders of `stream`, from the bottom to the top; those of one layer know nothing of each other.
@@ -55,45 +55,46 @@ ALLOWED: dict[str, set[str]] = {
     "signals": set(),
     "untrusted": set(),
     # Start-up reads the configuration before numpy is loaded: of the learner, it may know the bounds of options alone.
-    "config": {"core.input", "core.learner.options", "errors", "nearest_names", "untrusted"},
+    "config": {"core.input", "learners.apple.options", "errors", "nearest_names", "untrusted"},
     "core": {"errors"},
     "core.codec": {"core", "errors"},
     "core.input": {"core", "core.codec", "errors"},
-    "core.learner": {
+    "learners": set(),
+    "learners.apple": {
         "core",
-        "core.learner.kernels",
-        "core.learner.multiclass",
-        "core.learner.options",
-        "core.learner.preparation",
-        "core.learner.state",
+        "learners.apple.kernels",
+        "learners.apple.multiclass",
+        "learners.apple.options",
+        "learners.apple.preparation",
+        "learners.apple.state",
         "errors",
     },
-    "core.learner.merging": {
+    "learners.apple.merging": {
         "core",
-        "core.learner",
-        "core.learner.kernels",
-        "core.learner.multiclass",
-        "core.learner.options",
-        "core.learner.state",
+        "learners.apple",
+        "learners.apple.kernels",
+        "learners.apple.multiclass",
+        "learners.apple.options",
+        "learners.apple.state",
         "errors",
     },
-    "core.learner.preparation": {"core", "core.learner.options", "errors"},
-    "core.learner.state": {"core", "errors"},
-    "core.learner.kernels": {"core", "core.learner.state", "errors"},
-    "core.learner.multiclass": {"core", "core.learner.kernels", "core.learner.state"},
-    "core.learner.options": set(),
+    "learners.apple.preparation": {"core", "learners.apple.options", "errors"},
+    "learners.apple.state": {"core", "errors"},
+    "learners.apple.kernels": {"core", "learners.apple.state", "errors"},
+    "learners.apple.multiclass": {"core", "learners.apple.kernels", "learners.apple.state"},
+    "learners.apple.options": set(),
     "stream": set(),
     "stream.log": {"config", "errors"},
     "stream.positions": {"core.codec", "stream.log"} | _GROUND,
-    "stream.model": _CORE | {"core.learner.options", "stream.log", "stream.positions", "errors"},
+    "stream.model": _CORE | {"learners.apple.options", "stream.log", "stream.positions", "errors"},
     "stream.partitions": {"core.input", "stream.log", "stream.model", "stream.positions", "config", "errors"},
     "stream.learning": {"stream.log", "stream.model", "stream.partitions", "config"},
     "stream.snapshots": _CORE
-    | {"core.learner.options", "stream.log", "stream.model", "stream.partitions", "stream.positions"}
+    | {"learners.apple.options", "stream.log", "stream.model", "stream.partitions", "stream.positions"}
     | _GROUND,
     "stream.merging": _CORE
     | {
-        "core.learner.options",
+        "learners.apple.options",
         "stream.learning",
         "stream.log",
         "stream.model",
@@ -146,7 +147,7 @@ ALLOWED: dict[str, set[str]] = {
     "monitoring": _CORE
     | {
         "stream.joining",
-        "core.learner.multiclass",
+        "learners.apple.multiclass",
         "stream.log",
         "stream.loop.watchers",
         "stream.merging",
@@ -183,7 +184,7 @@ ALLOWED: dict[str, set[str]] = {
     "app": _CORE
     | _STREAM
     | {
-        "core.learner.options",
+        "learners.apple.options",
         "adapters.kafka",
         "adapters.kafka.preflight",
         "adapters.http",
@@ -202,14 +203,14 @@ ALLOWED: dict[str, set[str]] = {
         "whole_files",
     },
     "files": _CORE | {"errors", "nearest_names"},
-    "offline": _CORE | {"core.learner.options", "files", "errors"},
-    "offline.sharding": _CORE | {"core.learner.options", "offline", "errors"},
-    "study": _CORE | {"core.learner.options", "files", "offline", "errors", "untrusted", "whole_files"},
-    "study.runs": _CORE | {"core.learner.options", "offline", "study", "errors"},
-    "study.report": _CORE | {"core.learner.options", "offline", "study", "study.runs", "errors", "untrusted"},
+    "offline": _CORE | {"learners.apple.options", "files", "errors"},
+    "offline.sharding": _CORE | {"learners.apple.options", "offline", "errors"},
+    "study": _CORE | {"learners.apple.options", "files", "offline", "errors", "untrusted", "whole_files"},
+    "study.runs": _CORE | {"learners.apple.options", "offline", "study", "errors"},
+    "study.report": _CORE | {"learners.apple.options", "offline", "study", "study.runs", "errors", "untrusted"},
     "study.experiments": _CORE
     | {
-        "core.learner.options",
+        "learners.apple.options",
         "files",
         "offline",
         "offline.sharding",
@@ -223,7 +224,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": _CORE
     | _STREAM
     | {
-        "core.learner.options",
+        "learners.apple.options",
         "adapters.kafka",
         "adapters.kafka.preflight",
         "adapters.http",
@@ -248,7 +249,7 @@ ALLOWED: dict[str, set[str]] = {
     | {
         "cli",
         "cli.options",
-        "core.learner.options",
+        "learners.apple.options",
         "errors",
         "signals",
         "study",
@@ -256,12 +257,12 @@ ALLOWED: dict[str, set[str]] = {
         "study.report",
         "study.runs",
     },
-    "cli.options": {"config", "core.input", "errors", "core.learner.options", "files", "terminal", "whole_files"},
+    "cli.options": {"config", "core.input", "errors", "learners.apple.options", "files", "terminal", "whole_files"},
     # The interfaces for Python: what `cli` is for those who type.
     "library": _CORE
     | _STREAM
     | {
-        "core.learner.options",
+        "learners.apple.options",
         "adapters.kafka",
         "app",
         "config",
@@ -285,7 +286,7 @@ HOMES = {
     "pydantic_core": {"config"},
     "click": {"cli"},
     "rich": {"cli", "demo"},
-    "numba": {"core"},
+    "numba": {"core", "learners"},
     "xxhash": {"core", "stream"},
     "zstandard": {"stream"},
     "structlog": {"logs", "stream", "monitoring", "adapters", "app", "signals", "cli"},
@@ -482,8 +483,8 @@ class TestRules:
         [
             ("core", "from stream_apple.stream.model.partition_model import PartitionModel"),
             ("core", "from stream_apple.config import Config"),
-            ("core.codec", "from stream_apple.core.learner.learner import Learner"),
-            ("core.learner", "from stream_apple.core.codec import decode"),
+            ("core.codec", "from stream_apple.learners.apple.learner import Learner"),
+            ("learners.apple", "from stream_apple.core.codec import decode"),
             ("stream.loop", "import stream_apple.adapters.kafka.broker"),
             ("stream.positions", "from stream_apple.stream.snapshots.codec import Snapshot"),
             ("monitoring", "from stream_apple.stream.loop.loop import Loop"),
@@ -493,10 +494,10 @@ class TestRules:
             ("adapters.http", "from stream_apple import cli"),
             ("study", "def late():\n    from stream_apple.stream.loop import loop"),
             ("files", "from stream_apple.offline import evaluation"),
-            ("config", "from stream_apple.core.learner.learner import Learner"),
+            ("config", "from stream_apple.learners.apple.learner import Learner"),
             ("core", "import confluent_kafka"),
             ("stream.snapshots", "from confluent_kafka import Consumer"),
-            ("core.learner", "import logging"),
+            ("learners.apple", "import logging"),
         ],
     )
     def test_forbidden_imports_are_found(self, package: str, source: str) -> None:

@@ -16,12 +16,12 @@ from stream_apple.app.other_settings import as_stored, differing_settings
 from stream_apple.config import Config, config_of
 from stream_apple.config.memory import check_models_fit, memory_limit
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.merging.merge import MergeCounts, Parents, adopt, merge
-from stream_apple.core.learner.merging.mergeable import check_alike, check_mergeable, mergeable_of
-from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.preparation.preparation import ngrams_of
-from stream_apple.core.learner.state.table import check_finite
 from stream_apple.errors import ConfigurationError, ModelError, SnapshotError
+from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt, merge
+from stream_apple.learners.apple.merging.mergeable import check_alike, check_mergeable, mergeable_of
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.preparation.preparation import ngrams_of
+from stream_apple.learners.apple.state.table import check_finite
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import STARTED_FROM, Provenance, SnapshotPointer, started_from
 from stream_apple.stream.snapshots.codec import read_stored_manifest

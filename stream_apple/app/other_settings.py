@@ -15,7 +15,7 @@ from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, format_durat
 from stream_apple.config.input_settings import InputSettings
 from stream_apple.config.section import Section
 from stream_apple.core.event_time import EpochClock
-from stream_apple.core.learner.options import DECLARED, FIRST
+from stream_apple.learners.apple.options import DECLARED, FIRST
 from stream_apple.stream.positions.lineage import STARTED_FROM, Lineage, Provenance
 from stream_apple.stream.snapshots.blocks import unpacked
 from stream_apple.stream.snapshots.codec import StoredManifest

@@ -19,8 +19,8 @@ from stream_apple.core.input.input_mapping import ALL, OWN_MESSAGE, InputMapping
 from stream_apple.core.input.parsing import parsed_record
 from stream_apple.core.input.record_mapper import DEEPEST, RecordMapper
 from stream_apple.core.input.spelling import ParseError
-from stream_apple.core.learner.options import Options
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
+from stream_apple.learners.apple.options import Options
 from stream_apple.nearest_names import missing
 from stream_apple.stream.log.ports import Record
 

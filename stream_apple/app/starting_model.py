@@ -7,9 +7,9 @@ from pathlib import Path
 from stream_apple.adapters.kafka.admin import Finding
 from stream_apple.app.model_files import opened_model, read_model_bytes
 from stream_apple.config import Config
-from stream_apple.core.learner.merging.merge import start_of
-from stream_apple.core.learner.merging.mergeable import Mergeable, check_startable
 from stream_apple.errors import ConfigurationError, SnapshotError
+from stream_apple.learners.apple.merging.merge import start_of
+from stream_apple.learners.apple.merging.mergeable import Mergeable, check_startable
 from stream_apple.stream.positions.lineage import STARTED_FROM, Provenance, started_from
 
 _SETTING = "worker.from_model"

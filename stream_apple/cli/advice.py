@@ -11,12 +11,12 @@ from stream_apple.cli.output import say
 from stream_apple.config.duration import format_duration, longer_epoch
 from stream_apple.config.learner_settings import named_namespaces
 from stream_apple.core.batch import space_key
-from stream_apple.core.learner.options import Options
 from stream_apple.files import MOST_MET, ColumnRoles, TimeLike
+from stream_apple.learners.apple.options import Options
 from stream_apple.nearest_names import missing
 
 if TYPE_CHECKING:
-    from stream_apple.core.learner.learner import Scores
+    from stream_apple.learners.apple.learner import Scores
 
 _SURELY = 3.0
 """Standard errors by which one rule has to be better than another for advice to follow it."""

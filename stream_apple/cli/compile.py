@@ -10,7 +10,7 @@ import click
 from stream_apple.cli.output import say
 from stream_apple.config import config_of
 from stream_apple.core.compile_notice import tell_of_compiling
-from stream_apple.core.learner.options import CLASSES, Loss, Method
+from stream_apple.learners.apple.options import CLASSES, Loss, Method
 
 _FURTHER: tuple[dict[str, object], ...] = (
     {"drift": "ignore"},

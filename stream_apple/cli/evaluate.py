@@ -37,8 +37,8 @@ from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.example import Example
-from stream_apple.core.learner.options import Options
 from stream_apple.files import TimeLike
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.late_labels import known_after_examples, known_after_time
 from stream_apple.offline.plot import picture_file
 from stream_apple.offline.schedule import Schedule
@@ -269,7 +269,7 @@ def _sharding(choice: ShardChoice, options: Options) -> "Sharding | None":
     """Return how several learners work together, None for one; ConfigurationError if such models can't be merged."""
     if choice.shards is None:
         return None
-    from stream_apple.core.learner.merging.mergeable import check_mergeable
+    from stream_apple.learners.apple.merging.mergeable import check_mergeable
     from stream_apple.offline.sharding.lockstep import Exchange
     from stream_apple.offline.sharding.sharded import Sharding
 

@@ -14,8 +14,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from stream_apple.cli.options.parameters import OutputFolder, WholeNumber, gathered, parsed_by, refuse_writing_over
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.cli.progress import PlainLines
-from stream_apple.core.learner.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
 from stream_apple.errors import ConfigurationError
+from stream_apple.learners.apple.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
 from stream_apple.signals import Signals
 from stream_apple.study.data_sets import DataSet, FoundSets, find_data_sets
 from stream_apple.study.experiments.experiment import Inquiry

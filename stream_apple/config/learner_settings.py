@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, create_model, model_validator
 
 from stream_apple.config.section import Boolean, Integer, Number, Section, when_text
-from stream_apple.core.learner.options import BY_KEY, DECLARED, Declaration, IntegerBounds, Options, default_of
+from stream_apple.learners.apple.options import BY_KEY, DECLARED, Declaration, IntegerBounds, Options, default_of
 
 _FROM_TEXT = {int: Integer, float: Number, bool: Boolean}
 _SETTINGS = {name: each for name, each in DECLARED.items() if each.option.section == "learner"}

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from stream_apple.config.schema import LimitSettings
-from stream_apple.core.learner.options import Options
 from stream_apple.errors import ConfigurationError
+from stream_apple.learners.apple.options import Options
 
 PROCESS_BYTES = 200_000_000
 """Python, its libraries and the kernels."""

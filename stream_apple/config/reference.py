@@ -22,7 +22,7 @@ from stream_apple.config.schema import Config
 from stream_apple.config.sources import variable
 from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
 from stream_apple.core.input.input_mapping import InputMapping
-from stream_apple.core.learner.options import DeclaredOptions
+from stream_apple.learners.apple.options import DeclaredOptions
 
 FIRST_VERSION = "0.1.0"
 """The version that is shown for settings without `since`."""

@@ -31,7 +31,9 @@ from numba.misc.appdirs import user_cache_dir
 from stream_apple.core.compile_notice import compiling_begins
 from stream_apple.errors import ConfigurationError
 
-_SOURCES = Path(__file__).parent
+_HERE = Path(__file__).parent
+_SOURCES = (_HERE, _HERE.parent / "learners")
+"""What kernels are made of."""
 
 
 def _cache_directory() -> Path:
@@ -41,15 +43,15 @@ def _cache_directory() -> Path:
     if that can't be written either, beside the sources, where somebody may have compiled all beforehand.
     """
     digest = hashlib.sha256()
-    for source in sorted(_SOURCES.rglob("*.py")):
+    for source in sorted(each for folder in _SOURCES for each in folder.rglob("*.py")):
         digest.update(source.read_bytes())
     chosen = getattr(numba.config, "CACHE_DIR", "")  # what NUMBA_CACHE_DIR says
     if chosen:
         parent = Path(chosen)
     else:
         own = Path(str(user_cache_dir("stream_apple")))  # begins with "~" where nobody knows the user's home
-        takes_own = not os.access(_SOURCES, os.W_OK) and own.is_absolute() and _is_writable(own)
-        parent = own if takes_own else _SOURCES / "__pycache__"
+        takes_own = not os.access(_HERE, os.W_OK) and own.is_absolute() and _is_writable(own)
+        parent = own if takes_own else _HERE / "__pycache__"
     return parent / f"kernels-{digest.hexdigest()[:16]}"
 
 
@@ -147,9 +149,9 @@ class _Locator:
     def __init__(self, function: Callable[..., object]) -> None:
         code = function.__code__
         source = Path(code.co_filename)
-        inside = source.is_relative_to(_SOURCES)
-        folder = ".".join(source.parent.relative_to(_SOURCES).parts) if inside else source.parent.name
-        self._path = CACHE / (folder or "core")
+        inside = any(source.is_relative_to(folder) for folder in _SOURCES)
+        folder = source.parent.relative_to(_HERE.parent).parts if inside else (source.parent.name,)
+        self._path = CACHE / ".".join(folder)
         self._py_file = str(source)  # Numba warns by this name of code that can't be kept, as with NUMBA_OPT=0
         self._line = code.co_firstlineno
         # That of the package is in the name of CACHE; tests have kernels elsewhere.

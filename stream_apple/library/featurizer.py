@@ -27,9 +27,9 @@ from stream_apple.core.codec.rejects import explain
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.record_mapper import RecordMapper
 from stream_apple.core.input.spelling import ParseError
-from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.preparation.preparation import ngrams_of
 from stream_apple.core.ngrams import NgramSizes
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.preparation.preparation import ngrams_of
 from stream_apple.library.cells import (
     ABSENT,
     RECORD,

@@ -10,8 +10,8 @@ from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
-from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.options.declared_options import DECLARED
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.options.declared_options import DECLARED
 from stream_apple.nearest_names import nearest_names
 
 _C = TypeVar("_C", bound=type)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from river import base
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.options import CLASSES, Options
+from stream_apple.learners.apple.options import CLASSES, Options
 from stream_apple.library.cells import is_missing
 from stream_apple.library.event_times import Time, milliseconds_of, span_of
 from stream_apple.library.featurizer import column_name, featurizer_of_rows, refuse_table

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.learner import Learner
-from stream_apple.core.learner.predictor_quality import QualityReport
-from stream_apple.core.learner.preparation.discretisation import Refits
-from stream_apple.core.learner.progressive_loss import LossReport
-from stream_apple.core.learner.state.table import PARENT, Slots, Table
+from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.predictor_quality import QualityReport
+from stream_apple.learners.apple.preparation.discretisation import Refits
+from stream_apple.learners.apple.progressive_loss import LossReport
+from stream_apple.learners.apple.state.table import PARENT, Slots, Table
 from stream_apple.monitoring.monomial_views import CutFeature, Monomial, MonomialFormatter, Parent
 from stream_apple.monitoring.predictors import (
     AskedView,

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.factorization import Factors, Product
-from stream_apple.core.learner.learner import Learner
-from stream_apple.core.learner.preparation.intervals import CENTRED, RAW, Form, Intervals, keys_of_values
-from stream_apple.core.learner.state.table import PARENT, Table
+from stream_apple.learners.apple.factorization import Factors, Product
+from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.preparation.intervals import CENTRED, RAW, Form, Intervals, keys_of_values
+from stream_apple.learners.apple.state.table import PARENT, Table
 
 TIMES = " \u00d7 "
 """Separates the names in a product."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from stream_apple.core.event_time import EpochClock
-from stream_apple.core.learner.learner import Learner
-from stream_apple.core.learner.parent_selection import Census
+from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.parent_selection import Census
 from stream_apple.monitoring.catching_up import CatchingUp, Pace
 from stream_apple.monitoring.definitions import MEANS, QUALITIES
 from stream_apple.monitoring.predictors import (

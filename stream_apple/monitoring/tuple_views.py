@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.factorization import Factors
-from stream_apple.core.learner.learner import Learner
-from stream_apple.core.learner.tuple_selection import tuples_in
+from stream_apple.learners.apple.factorization import Factors
+from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.tuple_selection import tuples_in
 
 _VALUE_OF = "="
 _UNKNOWN = "?"

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.core.learner.options import MAX_FEATURES_PER_EXAMPLE, Loss
 from stream_apple.errors import InputFileError
+from stream_apple.learners.apple.options import MAX_FEATURES_PER_EXAMPLE, Loss
 from stream_apple.offline.dataset import read_batch
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.tasks import Problem

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from stream_apple.core.learner.options import Loss, Options
+from stream_apple.learners.apple.options import Loss, Options
 
 GRID = (0.06, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Learning rates to choose from."""

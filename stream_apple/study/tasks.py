@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, NamedTuple, Self
 
-from stream_apple.core.learner.options import Loss, Options
+from stream_apple.learners.apple.options import Loss, Options
 from stream_apple.study.methods import METHODS
 
 Problem = Literal["binary", "regression"]

@@ -17,10 +17,10 @@ from stream_apple.cli.inspect import command as inspect
 from stream_apple.cli.merge import command
 from stream_apple.config import Config
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.merging.merge import merge
-from stream_apple.core.learner.merging.mergeable import merged_digest
-from stream_apple.core.learner.options import FIRST, mergeable
 from stream_apple.errors import ConfigurationError, SnapshotError
+from stream_apple.learners.apple.merging.merge import merge
+from stream_apple.learners.apple.merging.mergeable import merged_digest
+from stream_apple.learners.apple.options import FIRST, mergeable
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.model_file import model_file_of

@@ -25,7 +25,7 @@ import defaults
 import planted
 from defaults import Set
 
-from stream_apple.core.learner.options import Method, Options, mergeable
+from stream_apple.learners.apple.options import Method, Options, mergeable
 from stream_apple.offline.evaluation import Result, evaluate
 from stream_apple.offline.late_labels import known_after_examples
 from stream_apple.offline.schedule import Schedule

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.dataset import read_batch
 from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.schedule import Schedule

@@ -8,7 +8,7 @@ import numpy as np
 from river.datasets import synth
 from sklearn import datasets as made
 
-from stream_apple.core.learner.options import Loss
+from stream_apple.learners.apple.options import Loss
 
 SEED = 3
 

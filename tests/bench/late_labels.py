@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from report import figure, header
 
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.dataset import read_batch
 from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.late_labels import known_after_examples

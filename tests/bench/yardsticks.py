@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vowpalwabbit import pyvw
 
 from stream_apple.core.jit import kernel
-from stream_apple.core.learner.state.table import Extent, Slots, empty_table
+from stream_apple.learners.apple.state.table import Extent, Slots, empty_table
 
 Addresses = NDArray[np.uint32]
 """Numbers of slots, in the order in which they are visited."""

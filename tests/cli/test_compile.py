@@ -13,8 +13,8 @@ from support.child_process import start_child
 from support.command import call_command
 from support.waiting import wait_until
 
-from stream_apple.core.learner.options import Loss, Method
 from stream_apple.errors import ConfigurationError
+from stream_apple.learners.apple.options import Loss, Method
 
 LEARNERS: tuple[dict[str, object], ...] = (
     *(

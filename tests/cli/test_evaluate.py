@@ -11,7 +11,7 @@ from pyarrow import parquet
 from support.evaluate_command import evaluate
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.dataset import read_batch
 from stream_apple.offline.evaluation import NO_LABELS
 from stream_apple.offline.evaluation import Result as Pass

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from stream_apple.cli.evaluate import command as evaluate
 from stream_apple.config import LearnerSettings, LimitSettings, reference
 from stream_apple.config.validation_errors import SECTIONS
-from stream_apple.core.learner.options import DECLARED, Declaration, IntegerBounds, Options
+from stream_apple.learners.apple.options import DECLARED, Declaration, IntegerBounds, Options
 
 OPTIONS = {option.name: option for option in evaluate.params}
 OFFERED = [name for name, each in DECLARED.items() if each.option.section != "limits"]

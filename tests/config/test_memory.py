@@ -16,11 +16,11 @@ from stream_apple.config.memory import (
     worker_bytes,
 )
 from stream_apple.config.schema import LimitSettings
-from stream_apple.core.learner.learner import Learner
-from stream_apple.core.learner.new_model import empty_scratch, extent_of
-from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.state.table import Extent, empty_table
 from stream_apple.errors import ConfigurationError
+from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.new_model import empty_scratch, extent_of
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.state.table import Extent, empty_table
 
 MACHINE = "MemTotal:       1000 kB\nMemFree:  5 kB\nSwapTotal:       24 kB\n"
 KINDS = [

@@ -11,16 +11,16 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from core.learner.test_learner import batch_of, planted_rows, run
 from core.machine_code import counts_references, machine_code
+from learners.apple.test_learner import batch_of, planted_rows, run
 from numba.core.errors import NumbaWarning, TypingError
 from numpy.typing import NDArray
 
 from stream_apple.core import jit
 from stream_apple.core.compile_notice import tell_of_compiling
 from stream_apple.core.jit import CACHE, Kernel, copy_numbers, kernel, part, routine
-from stream_apple.core.learner.learner import Learner
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.options import Options
 
 
 def test_the_versions_of_numba_that_this_is_known_to_hold_for() -> None:

@@ -10,10 +10,10 @@ from stream_apple.config.duration import DAY
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
-from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Method, OnOff, Options
 from stream_apple.demo import clicks as planted
 from stream_apple.demo.clicks import FIELDS, clicks, impressions
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.options import Method, OnOff, Options
 
 START_MS = 20_000 * DAY
 DAYS = 8

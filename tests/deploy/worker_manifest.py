@@ -12,8 +12,8 @@ from stream_apple.app.serve import _AHEAD_KIB
 from stream_apple.config import Config, load
 from stream_apple.config.memory import queue_bytes
 from stream_apple.config.schema import LimitSettings
-from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.state.table import BUCKET, COMPANION, SLOT
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.state.table import BUCKET, COMPANION, SLOT
 
 BASE_BYTES = 200_000_000
 """A worker without a model: the interpreter, its libraries, compiled kernels."""

@@ -8,7 +8,7 @@ from support.waiting import DEADLINE_S
 
 from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.config import Config
-from stream_apple.core.learner.merging.merge import adopt, merge
+from stream_apple.learners.apple.merging.merge import adopt, merge
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import AdoptionRecord, decode_adoption
 from stream_apple.stream.positions.lineage import Provenance

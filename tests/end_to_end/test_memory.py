@@ -28,7 +28,7 @@ from stream_apple.config.memory import Queues, queue_bytes, worker_bytes
 from stream_apple.config.schema import LimitSettings
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.stream.model.warmup import warm_up
 
 DISTINCT = 20_000

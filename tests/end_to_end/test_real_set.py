@@ -20,8 +20,8 @@ from support.worker_process import WorkerProcess
 from stream_apple.core.batch import Limits
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.options import Options
 
 EXAMPLES = 48_842  # of a9a
 EPOCHS = 6

@@ -15,10 +15,10 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.record_reader import MappedReader
-from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Options
 from stream_apple.errors import InputFileError
 from stream_apple.files import ColumnRoles, read_examples
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.dataset import read_batch
 
 MAPPING = InputMapping(

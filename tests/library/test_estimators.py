@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from stream_apple import AppleClassifier, AppleRegressor
-from stream_apple.core.learner.options.declared_options import DECLARED
+from stream_apple.learners.apple.options.declared_options import DECLARED
 from stream_apple.library.example_sets import MOST_COPIES
 
 CELLS, LABELS = load_breast_cancer(return_X_y=True)

@@ -1,12 +1,12 @@
 """What the view of a model says of its tuples of attributes."""
 
 import numpy as np
-from core.learner.categories import batch_of_cases, cases_of_codes, key_of_name
+from learners.apple.categories import batch_of_cases, cases_of_codes, key_of_name
 
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.learner.factorization import Factors
-from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.factorization import Factors
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.options import Options
 from stream_apple.monitoring.tuple_views import TuplesView, view_tuples
 
 SIZE = 1500

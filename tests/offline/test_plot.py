@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.plot import draw_learning_curve, learning_curve
 from stream_apple.offline.schedule import Schedule

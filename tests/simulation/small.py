@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 import structlog
 
-from stream_apple.core.learner.state import table
+from stream_apple.learners.apple.state import table
 from stream_apple.stream.following import replica
 from stream_apple.stream.learning import scheduler
 from stream_apple.stream.loop import loop

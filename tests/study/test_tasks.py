@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.study.methods import METHODS, StudyMethod
 from stream_apple.study.runs.campaign import Contender, contenders
 from stream_apple.study.settings import StudySettings

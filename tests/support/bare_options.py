@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stream_apple.core.learner.options import FIRST, Options
+from stream_apple.learners.apple.options import FIRST, Options
 
 _BY_ITSELF = (
     "discretise",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stream_apple.core.learner.learner import Learner
+from stream_apple.learners.apple.learner import Learner
 
 
 def restored(learner: Learner) -> Learner:

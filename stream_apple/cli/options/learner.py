@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from stream_apple.cli.options.parameters import Decorator, given_options, option_group
-from stream_apple.core.learner.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options, mergeable
+from stream_apple.learners.apple.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options, mergeable
 
 _OFFERED = {name: each for name, each in DECLARED.items() if each.option.section != "limits"}
 

@@ -7,9 +7,9 @@ offset is enough to begin again where it waited, or before the end of the round.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from stream_apple.core.learner.merging.merge import MergeCounts, Parents
-from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import GapError
+from stream_apple.learners.apple.merging.merge import MergeCounts, Parents
+from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.merging.merge_log import MergedModel

@@ -8,8 +8,8 @@ The contribution of a partition of this worker is in memory: its model, which st
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel, mergeable_of, readable_of
 from stream_apple.errors import BrokerError, GapError, SnapshotError
+from stream_apple.learners.apple.merging.mergeable import Mergeable, ReadableModel, mergeable_of, readable_of
 from stream_apple.stream.log.ports import Reader
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from stream_apple.core.learner.merging.merge import Parents, merge
-from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel
+from stream_apple.learners.apple.merging.merge import Parents, merge
+from stream_apple.learners.apple.merging.mergeable import Mergeable, ReadableModel
 from stream_apple.stream.merging.committed_standings import CommittedStandings
 from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering

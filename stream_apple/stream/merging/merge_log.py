@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
-from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.errors import GapError
+from stream_apple.learners.apple.merging.mergeable import Mergeable
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory

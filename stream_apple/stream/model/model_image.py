@@ -7,7 +7,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.state.table import Table
+from stream_apple.learners.apple.state.table import Table
 from stream_apple.stream.positions.lineage import Lineage
 
 

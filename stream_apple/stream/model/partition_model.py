@@ -25,14 +25,14 @@ from stream_apple.core.event_time import EpochClock
 from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.core.input.record_reader import MappedReader
-from stream_apple.core.learner.growth import Growth
-from stream_apple.core.learner.kernels.losses import write_probabilities
-from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.merging.merge import MergeCounts, Parents, adopt
-from stream_apple.core.learner.merging.mergeable import Mergeable
-from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.progressive_loss import LossReport
 from stream_apple.errors import ModelError
+from stream_apple.learners.apple.growth import Growth
+from stream_apple.learners.apple.kernels.losses import write_probabilities
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt
+from stream_apple.learners.apple.merging.mergeable import Mergeable
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.progressive_loss import LossReport
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.early_scores import EarlyScores
@@ -200,7 +200,7 @@ class PartitionModel:
     def adopt(
         self, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
     ) -> MergeCounts | None:
-        """Make the merged model the learner's own, see `core/learner/merging/merge:adopt`."""
+        """Make the merged model the learner's own, see `learners/apple/merging/merge:adopt`."""
         before = self.learner.units.scale
         counts = adopt(self.learner, merged, included=included, roster_size=roster_size, parents=parents)
         self.early.change_units(before)

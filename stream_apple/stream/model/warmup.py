@@ -10,10 +10,10 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.jit import is_complete, note_complete
-from stream_apple.core.learner.learner_warmup import warm_up_learning
-from stream_apple.core.learner.merging.merge import warm_up_merging, warm_up_starting
-from stream_apple.core.learner.options import BITS
-from stream_apple.core.learner.preparation.preparation import ngrams_of
+from stream_apple.learners.apple.learner_warmup import warm_up_learning
+from stream_apple.learners.apple.merging.merge import warm_up_merging, warm_up_starting
+from stream_apple.learners.apple.options import BITS
+from stream_apple.learners.apple.preparation.preparation import ngrams_of
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 

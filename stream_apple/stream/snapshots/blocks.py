@@ -13,7 +13,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.state.table import BUCKET, COMPANION, Table, base_features, sides_of
+from stream_apple.learners.apple.state.table import BUCKET, COMPANION, Table, base_features, sides_of
 from stream_apple.stream.snapshots.versions import VERSION, BlockColumns, columns_of, upgrade_columns
 from stream_apple.untrusted import ArrayType, Stored
 

@@ -24,11 +24,11 @@ from typing import Any, Literal, NamedTuple
 
 import msgpack
 
-from stream_apple.core.learner.merging.mergeable import Mergeable
-from stream_apple.core.learner.merging.stacks import copy_into
-from stream_apple.core.learner.state.table import BLOCK_SLOTS, blocks_of, check_finite
-from stream_apple.core.learner.state_digest import StateDigest
 from stream_apple.errors import SnapshotError, SnapshotMissingError
+from stream_apple.learners.apple.merging.mergeable import Mergeable
+from stream_apple.learners.apple.merging.stacks import copy_into
+from stream_apple.learners.apple.state.table import BLOCK_SLOTS, blocks_of, check_finite
+from stream_apple.learners.apple.state_digest import StateDigest
 from stream_apple.stream.model.model_image import Ended, ModelImage
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.learner.merging.stacks import copy_into
-from stream_apple.core.learner.new_model import extent_of
-from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.state.table import (
+from stream_apple.learners.apple.merging.stacks import copy_into
+from stream_apple.learners.apple.new_model import extent_of
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.state.table import (
     Table,
     blocks_of,
     empty_block,

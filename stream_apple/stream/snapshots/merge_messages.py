@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_from
-from stream_apple.core.learner.new_model import extent_of
-from stream_apple.core.learner.options import Options
-from stream_apple.core.learner.state.table import blocks_of, check_finite, empty_table
 from stream_apple.errors import SnapshotError
+from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_from
+from stream_apple.learners.apple.new_model import extent_of
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.state.table import blocks_of, check_finite, empty_table
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple, Protocol
 
-from stream_apple.core.learner.merging.mergeable import Mergeable
-from stream_apple.core.learner.options import Options
 from stream_apple.errors import GapError, SnapshotError
+from stream_apple.learners.apple.merging.mergeable import Mergeable
+from stream_apple.learners.apple.options import Options
 from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed, LogRange, Readers
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel

@@ -6,8 +6,8 @@ learned any further.
 
 from collections.abc import Callable, Sequence
 
-from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import GapError, SnapshotError
+from stream_apple.learners.apple.merging.mergeable import merged_digest
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance

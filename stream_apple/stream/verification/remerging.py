@@ -6,8 +6,8 @@ waits there until it has been merged with the others.
 
 from collections.abc import Generator, Mapping
 
-from stream_apple.core.learner.merging.merge import Parents, merge
-from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.learners.apple.merging.merge import Parents, merge
+from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.partition_report import MadeAgain, Report

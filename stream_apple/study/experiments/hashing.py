@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, Plot, PlotLine, StudyFinding, slug
 from stream_apple.study.experiments.splits import learned_splits
 from stream_apple.study.preparation import load_set

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_apple.core.learner.options import Options, mergeable
+from stream_apple.learners.apple.options import Options, mergeable
 from stream_apple.offline.schedule import Schedule
 from stream_apple.offline.sharding.lockstep import Exchange
 from stream_apple.offline.sharding.sharded import Sharding, Together, evaluate_together

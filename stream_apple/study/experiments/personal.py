@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.evaluation import split
 from stream_apple.offline.schedule import Schedule
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell, slug

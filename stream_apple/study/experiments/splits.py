@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.evaluation import split
 from stream_apple.offline.schedule import Schedule
 

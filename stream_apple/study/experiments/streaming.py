@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline import evaluation
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell

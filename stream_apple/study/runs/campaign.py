@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline import evaluation, schedule
 from stream_apple.study.data_sets import DataSet
 from stream_apple.study.methods import METHODS, installed_version

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.schedule import Schedule
 from stream_apple.study.runs.river_pass import numbered

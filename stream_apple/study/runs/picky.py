@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.learner_warmup import warm_up_learning
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner_warmup import warm_up_learning
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.evaluation import Learned, Run, run_of, split
 from stream_apple.offline.schedule import Schedule, epoch_ends
 from stream_apple.study.methods import Proposal

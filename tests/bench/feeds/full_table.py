@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stream_apple.core.learner.state.table import BUCKET, Table
+from stream_apple.learners.apple.state.table import BUCKET, Table
 
 
 def fill(table: Table, share: float, degree: int) -> None:

@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.merging.merge import adopt, merge
-from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import ConfigurationError, ModelError
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.merging.merge import adopt, merge
+from stream_apple.learners.apple.merging.mergeable import merged_digest
 from stream_apple.offline.evaluation import Run, evaluate
 from stream_apple.offline.event_epochs import deal_by_time
 from stream_apple.offline.schedule import Schedule

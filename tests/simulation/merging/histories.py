@@ -19,7 +19,7 @@ from simulation.world import (
 )
 from support.records import HOUR
 
-from stream_apple.core.learner.merging.mergeable import merged_digest
+from stream_apple.learners.apple.merging.mergeable import merged_digest
 from stream_apple.stream.merging import merging
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.positions.merge_note import BoundaryState, MergeSettings

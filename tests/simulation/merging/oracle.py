@@ -10,8 +10,8 @@ from typing import NamedTuple
 from simulation.process import Setup
 from support.records import DECODER, TOPIC, FakeRecord
 
-from stream_apple.core.learner.merging.merge import adopt, merge
-from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.learners.apple.merging.merge import adopt, merge
+from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.model.model_image import Ended
 from stream_apple.stream.model.partition_model import EpochEnd, PartitionModel

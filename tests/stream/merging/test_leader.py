@@ -15,9 +15,9 @@ from support.clock import Clock
 from support.operations import operations
 from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 
-from stream_apple.core.learner.merging.merge import merge
-from stream_apple.core.learner.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.errors import ConfigurationError
+from stream_apple.learners.apple.merging.merge import merge
+from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.leader import Leader, pause_s

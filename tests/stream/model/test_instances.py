@@ -10,7 +10,7 @@ from support.planted_pair import SETTINGS, finder, planted
 from support.records import HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.stream.model.instances import BadInstancesError, InstanceReader, InstanceScorer, score
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 

@@ -12,7 +12,7 @@ from support.snapshots import pointer
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_hashing import feature_key, user_key
 from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
-from stream_apple.core.learner.options import Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.monitoring.inspection import ModelView, view_model
 from stream_apple.monitoring.name_search import Wanted, find_names
 from stream_apple.stream.model.partition_model import PartitionModel

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from stream_apple.config import load
-from stream_apple.core.learner.options import MERGEABLE
 from stream_apple.errors import ConfigurationError
+from stream_apple.learners.apple.options import MERGEABLE
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.positions.lineage import (
     MAX_GAPS,

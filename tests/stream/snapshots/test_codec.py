@@ -17,10 +17,10 @@ from support.snapshots import DATA, LINEAGE, PAST, PLAIN, PROVENANCE, RECORDS, e
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.learner.learner import Scores
-from stream_apple.core.learner.options import RESERVOIR_ENTRIES, Discretise, Options
-from stream_apple.core.learner.state.table import COMPANION, base_features
 from stream_apple.errors import ModelError, SnapshotError
+from stream_apple.learners.apple.learner import Scores
+from stream_apple.learners.apple.options import RESERVOIR_ENTRIES, Discretise, Options
+from stream_apple.learners.apple.state.table import COMPANION, base_features
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Gap, SnapshotPointer
 from stream_apple.stream.snapshots import blocks, codec, versions
@@ -158,7 +158,7 @@ class TestRoundTrip:
 
     def test_blocks_of_a_large_table(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A table of several blocks is put together again."""
-        monkeypatch.setattr("stream_apple.core.learner.state.table.BLOCK_SLOTS", 64)
+        monkeypatch.setattr("stream_apple.learners.apple.state.table.BLOCK_SLOTS", 64)
         model = grown()
         taken = encode_snapshot(model)
         assert len(taken.messages) == 1024 // 64 + 1
@@ -169,7 +169,7 @@ class TestRoundTrip:
     )
     def test_the_digest_is_not_that_of_blocks(self, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]) -> None:
         """A slot may have two things beside it; verify and replicas hash whole tables, and snapshots their blocks."""
-        monkeypatch.setattr("stream_apple.core.learner.state.table.BLOCK_SLOTS", 64)
+        monkeypatch.setattr("stream_apple.learners.apple.state.table.BLOCK_SLOTS", 64)
         settings = SETTINGS._replace(options=Options(loss="logistic", l1=0.001, bits=10, **chosen))
         model, other = (PartitionModel(TOPIC, 0, LINEAGE, settings, settings.decoder()) for _ in range(2))
         model.process(RECORDS[:PAST])
@@ -183,7 +183,7 @@ class TestRoundTrip:
         model, other, third = (PartitionModel(TOPIC, 0, LINEAGE, settings, settings.decoder()) for _ in range(3))
         model.process([good(number, float(number % 3)) for number in range(PAST)])
         with monkeypatch.context() as before:
-            before.setattr("stream_apple.core.learner.state.table._BLOCK_BYTES", 1 << 40)
+            before.setattr("stream_apple.learners.apple.state.table._BLOCK_BYTES", 1 << 40)
             former = encode_snapshot(model)
         taken = encode_snapshot(model)
         assert (len(former.messages), len(taken.messages)) == (2, 3)

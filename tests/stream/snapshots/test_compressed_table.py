@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.learner.merging.streams import kinds, learned
+from learners.apple.merging.streams import kinds, learned
 from support.bare_options import bare
 from support.records import SETTINGS
 from support.snapshots import empty, pointer
 
-from stream_apple.core.learner.learner import Learner
-from stream_apple.core.learner.merging.merge import merge
-from stream_apple.core.learner.merging.mergeable import Mergeable, ReadableModel, mergeable_of
-from stream_apple.core.learner.state.table import SIDES
 from stream_apple.errors import SnapshotError
+from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.merging.merge import merge
+from stream_apple.learners.apple.merging.mergeable import Mergeable, ReadableModel, mergeable_of
+from stream_apple.learners.apple.state.table import SIDES
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 from stream_apple.stream.snapshots.compressed_table import CompressedTable
 
@@ -22,7 +22,7 @@ from stream_apple.stream.snapshots.compressed_table import CompressedTable
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a small table has sixteen."""
-    monkeypatch.setattr("stream_apple.core.learner.state.table.BLOCK_SLOTS", 64)
+    monkeypatch.setattr("stream_apple.learners.apple.state.table.BLOCK_SLOTS", 64)
 
 
 def contributed(learner: Learner) -> ReadableModel:

@@ -13,9 +13,9 @@ from stream.merging.merged_models import EXCLUDED, GROUP, HISTORY, OPTIONS, ROST
 from stream.snapshots.forgery import resealed
 
 from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
-from stream_apple.core.learner.merging.merge import adopt
-from stream_apple.core.learner.merging.mergeable import merged_digest
 from stream_apple.errors import SnapshotError
+from stream_apple.learners.apple.merging.merge import adopt
+from stream_apple.learners.apple.merging.mergeable import merged_digest
 from stream_apple.stream.merging.adoptions import AdoptionRecord, adoption_key, decode_adoption, encode_adoption
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
 from stream_apple.stream.snapshots.merge_messages import (
@@ -33,7 +33,7 @@ SKIPPED = AdoptionRecord(1, 90, 3, BoundaryState.SKIPPED, False, None, None, "c"
 
 @pytest.fixture(autouse=True)
 def _many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_apple.core.learner.state.table.BLOCK_SLOTS", 256)
+    monkeypatch.setattr("stream_apple.learners.apple.state.table.BLOCK_SLOTS", 256)
 
 
 def messages() -> list[bytes]:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from stream.merging.merged_models import GROUP, OPTIONS, learned, manifest, merged
 from support.records import DECODER, SETTINGS, TOPIC, stream
 
-from stream_apple.core.learner.merging.merge import merge
-from stream_apple.core.learner.merging.mergeable import Mergeable
 from stream_apple.errors import SnapshotError
+from stream_apple.learners.apple.merging.merge import merge
+from stream_apple.learners.apple.merging.mergeable import Mergeable
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergedPointer

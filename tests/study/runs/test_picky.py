@@ -8,7 +8,7 @@ import pytest
 from study.runs.test_monomials import batch_of, key_of
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.options import Loss, Options
+from stream_apple.learners.apple.options import Loss, Options
 from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.schedule import Schedule
 from stream_apple.study.methods import METHODS, Proposal

@@ -115,7 +115,7 @@ def test_the_pass_that_is_timed_is_the_one_that_was_meant(
         np.arange(rows + 1) * size,
         np.tile(np.arange(1, size + 1, dtype=np.uint64), rows),
         np.random.default_rng(1).normal(size=rows * size).astype(np.float32),
-        np.arange(rows) % 2.0,
+        (np.arange(rows) % 2).astype(np.float64),
         np.ones(rows),
     )
     passes: list[dict[str, Any]] = []

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.learner.learner import Learner, Scores
-from stream_apple.core.learner.state.table import COMPANION
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.state.table import COMPANION
 
 Numbers = float | NDArray[np.float64]
 """Of a label: one number, or one for each class."""

@@ -1,0 +1,1 @@
+"""The learners: how a stream of examples becomes a model."""

@@ -1,0 +1,277 @@
+"""How the six predictors of a mixture score and learn one example, see `mixture.py`.
+
+The predictors of all features share one step for each feature, and each multiplies it by a factor of its own, by its
+score and its rate; so do the linear ones. A feature's average is the running mean of apple's weight over the first
+HORIZON examples that have the feature, and an exponential mean from then on.
+
+Most products mean nothing: their weights are small, and only noise. The *shrunk* predictor has the average weights with
+less of such noise: each is multiplied by a^2 / (a^2 + c), where a is the weight times the feature's largest value, and
+c the option `shrinkage`. This factor is nearly 0 for a small weight and nearly 1 for a large one, as in the nonnegative
+garrote (Breiman 1995). The predictor takes the place of the fast linear one. It has no weights of its own, and costs a
+division for each feature.
+"""
+
+import math
+
+import numpy as np
+
+from stream_apple.core.jit import part, unlikely
+from stream_apple.learners.apple.kernels.decay import (
+    OF_APPLE,
+    OF_FAST,
+    OF_FAST_LINEAR,
+    OF_LINEAR,
+    OF_SLOW_LINEAR,
+    catch_up,
+    catch_up_slot,
+)
+from stream_apple.learners.apple.kernels.losses import squared_slope
+from stream_apple.learners.apple.kernels.mixture import FAST_LINEAR_RATE, FAST_RATE, SLOW_LINEAR_RATE
+from stream_apple.learners.apple.kernels.update import (
+    Target,
+    change_of,
+    decay_and_change,
+    gather_base,
+    gather_linear,
+    norm_and_sensitivity,
+    normalise,
+    widen,
+    within_bounds,
+)
+from stream_apple.learners.apple.state.model import Decay, LearningRule, Model, ModelScalars
+from stream_apple.learners.apple.state.table import LEAST_SQUARE, U0, U1, Element, Index
+from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, FAST, FAST_LINEAR, LINEAR, SLOW_LINEAR, shrunk
+from stream_apple.learners.apple.state.work import ActiveFeatures, Numbers64
+
+HORIZON = np.uint8(100)  # examples
+MOST_SIGHTS = np.uint8(255)  # what `sights` counts up to
+
+
+@part
+def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: Numbers64) -> tuple[Index, bool]:
+    """Write the predictors' scores to mixing[:6], and copy what the updates need of each slot.
+
+    Returns the number of the constant and the base features, which come first, and whether a value is beyond its scale.
+    """
+    slots, companions = model.table.slots, model.table.companions
+    apple, average, fast = np.float64(0.0), np.float64(0.0), np.float64(0.0)
+    linear, slow_linear, last = np.float64(0.0), np.float64(0.0), np.float64(0.0)
+    shrinkage, wider, base = model.rule.shrinkage, False, U0
+    while base < found and slots[features.slot[base]]["degree"] <= 1:
+        owner, companion = slots[features.slot[base]], companions[features.slot[base]]
+        x = features.x[base]
+        wider |= copy_slot(features, base, owner)
+        apple += owner["weight"] * x
+        linear += owner["linear_weight"] * x
+        average += companion["average"] * x
+        fast += companion["fast"] * x
+        slow_linear += companion["slow_linear"] * x
+        if shrinkage > 0.0:
+            last += shrunk(companion["average"], owner["scale"], shrinkage) * x
+        else:
+            last += companion["fast_linear"] * x
+        base += U1
+    for t in range(base, found):
+        owner, x = slots[features.slot[t]], features.x[t]
+        wider |= copy_slot(features, t, owner)
+        apple += owner["weight"] * x
+        if unlikely(owner["degree"] <= 1):  # a product whose key equals that of a base feature: somebody may arrange it
+            companion = companions[features.slot[t]]
+            weight = companion["average"]
+            fast += companion["fast"] * x
+        else:
+            weight = owner["average"]
+            fast += owner["fast"] * x
+        average += weight * x
+        if shrinkage > 0.0:
+            last += shrunk(weight, owner["scale"], shrinkage) * x
+    mixing[LINEAR], mixing[APPLE], mixing[AVERAGE], mixing[FAST] = linear, apple, average, fast
+    mixing[SLOW_LINEAR], mixing[FAST_LINEAR] = slow_linear, last
+    return base, wider
+
+
+@part
+def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
+    """Copy what the update needs of feature t's slot; return whether the value is beyond its scale."""
+    weight, gradient, scale = owner["weight"], owner["gradient"], owner["scale"]
+    features.weight[t], features.gradient[t], features.scale[t] = weight, gradient, scale
+    return bool(abs(features.x[t]) > scale)
+
+
+@part
+def learn_expanded(
+    model: Model, decay: Decay | None, features: ActiveFeatures, ends: tuple[Index, Index, Index],
+    wider: bool, mixing: Numbers64, target: Target,
+) -> None:  # fmt: skip
+    """Update the weights of apple, average and fast for all features, which `gather_mixed` has copied.
+
+    ends    the ends of the constant and base features, of the products, and of the newcomers after them
+    wider   whether a feature before the newcomers has a value beyond its scale
+    target  label and importance weight; the scores are those in `mixing`
+    """
+    base, old, found = ends
+    slots, companions, rule = model.table.slots, model.table.companions, model.rule
+    slot, x, weight, gradient, scale, step = features
+    for t in range(U0 if wider else old, found):
+        if abs(x[t]) > scale[t]:
+            owner = slots[slot[t]]
+            if decay is not None and rule.decay.l1 > 0.0 and t > U0:
+                catch_up_slot(model.table, decay, slot[t])
+            widen_all(model, slot[t], abs(x[t]))
+            weight[t], scale[t] = owner["weight"], owner["scale"]
+    apple = Target(mixing[APPLE], target.label, target.importance)
+    step_scale = step_scale_of(model.scalars, 0, rule, features, found, apple)
+    change = change_at(rule, rule.rate, step_scale, apple)
+    fast = Target(mixing[FAST], target.label, target.importance)
+    fast_change = change_at(rule, FAST_RATE * rule.rate, step_scale, fast)
+    first = U0
+    if decay is not None:  # the constant does not decay
+        advance(slots[slot[0]], companions[slot[0]], weight[0] + change * step[0], gradient[0], fast_change * step[0])
+        first = U1
+        change = decayed_change_at(rule, decay, OF_APPLE, rule.rate, step_scale, apple)
+        fast_change = decayed_change_at(rule, decay, OF_FAST, FAST_RATE * rule.rate, step_scale, fast)
+        if rule.decay.l1 > 0.0:
+            catch_up(model.table, decay, features, found, APPLE)
+    for t in range(first, base):
+        owner = slots[slot[t]]
+        advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
+    for t in range(base, found):
+        owner = slots[slot[t]]
+        if unlikely(owner["degree"] <= 1):  # a newcomer, or found by the key of a product
+            advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
+        else:
+            advance(owner, owner, weight[t] + change * step[t], gradient[t], fast_change * step[t])
+
+
+@part
+def change_at(rule: LearningRule, rate: float, step_scale: tuple[float, float], target: Target) -> np.float32:
+    """Return what `change_of` does; 0 if the loss has no slope at the score."""
+    if squared_slope(rule.loss, target.score, target.label) <= 0.0:
+        return np.float32(0.0)
+    return change_of(rule, rate, step_scale[0], step_scale[1], target)
+
+
+@part
+def decayed_change_at(
+    rule: LearningRule, decay: Decay, which: int, rate: float, step_scale: tuple[float, float], target: Target
+) -> np.float32:
+    """Decay and return as `decay_and_change` does; do nothing and return 0 if the loss has no slope at the score."""
+    if squared_slope(rule.loss, target.score, target.label) <= 0.0:
+        return np.float32(0.0)
+    return decay_and_change(rule, decay, which, rate, step_scale, target)
+
+
+@part
+def advance(
+    owner: Element, companion: Element, learned: np.float32, gradient: np.float32, fast_step: np.float32
+) -> None:
+    """Write what was learned of a feature.
+
+    companion  holds its average and its fast weight; for a product it is the same as `owner`
+    """
+    sights = min(owner["sights"], np.uint8(MOST_SIGHTS - 1)) + np.uint8(1)
+    learned = within_bounds(learned)
+    owner["weight"] = learned
+    owner["gradient"] = gradient
+    owner["active"] = 0
+    owner["sights"] = sights
+    companion["average"] += (learned - companion["average"]) / np.float32(min(sights, HORIZON))
+    companion["fast"] = within_bounds(companion["fast"] + fast_step)
+
+
+@part
+def learn_base(
+    model: Model,
+    decay: Decay | None,
+    features: ActiveFeatures,
+    base: Index,
+    old: Index,
+    found: Index,
+    mixing: Numbers64,
+    target: Target,
+) -> None:
+    """Update the linear predictors' weights of features [0, base), and of the newcomers [old, found) of degree 1.
+
+    It moves these together in `slot` and `x`, so it has to be called after `learn_expanded`.
+    """
+    slots, rule = model.table.slots, model.rule
+    slot, _, weight, gradient, _, step = features
+    base = gather_base(slots, features, base, old, found)
+    gather_linear(slots, features, base)
+    linear = Target(mixing[LINEAR], target.label, target.importance)
+    step_scale = step_scale_of(model.scalars, 1, rule, features, base, linear)
+    change = change_at(rule, rule.rate, step_scale, linear)
+    slow = Target(mixing[SLOW_LINEAR], target.label, target.importance)
+    slow_change = change_at(rule, SLOW_LINEAR_RATE * rule.rate, step_scale, slow)
+    fast = Target(mixing[FAST_LINEAR], target.label, target.importance)
+    fast_change = np.float32(0.0)
+    if rule.shrinkage <= 0.0:
+        fast_change = change_at(rule, FAST_LINEAR_RATE * rule.rate, step_scale, fast)
+    first = U0
+    if decay is not None:
+        advance_base(
+            model, slot[0], weight[0] + change * step[0], gradient[0], slow_change * step[0], fast_change * step[0]
+        )
+        first = U1
+        change = decayed_change_at(rule, decay, OF_LINEAR, rule.rate, step_scale, linear)
+        slow_change = decayed_change_at(rule, decay, OF_SLOW_LINEAR, SLOW_LINEAR_RATE * rule.rate, step_scale, slow)
+        fast_change = decayed_change_at(rule, decay, OF_FAST_LINEAR, FAST_LINEAR_RATE * rule.rate, step_scale, fast)
+        if rule.decay.l1 > 0.0:
+            catch_up(model.table, decay, features, base, LINEAR)
+    for t in range(first, base):
+        advance_base(
+            model, slot[t], weight[t] + change * step[t], gradient[t], slow_change * step[t], fast_change * step[t]
+        )
+
+
+@part
+def advance_base(
+    model: Model, place: Index, learned: np.float32, gradient: np.float32, slow_step: np.float32, fast_step: np.float32
+) -> None:
+    """Write what the linear predictors have learned of a base feature, or of the constant."""
+    owner: Element = model.table.slots[place]
+    companion: Element = model.table.companions[place]
+    owner["linear_weight"] = within_bounds(learned)
+    owner["linear_gradient"] = gradient
+    companion["slow_linear"] = within_bounds(companion["slow_linear"] + slow_step)
+    companion["fast_linear"] = within_bounds(companion["fast_linear"] + fast_step)
+
+
+@part
+def widen_all(model: Model, place: Index, size: np.float32) -> None:
+    """Widen a feature's scale to `size`, and rescale all its weights, so that weight * scale stays as it was."""
+    owner, before = model.table.slots[place], model.table.slots[place]["scale"]
+    widen(owner, size)
+    if before > 0.0:
+        ratio = before / size
+        if owner["degree"] > 1:
+            owner["fast"] *= ratio  # `widen` has changed the average, which has the place of the linear weight
+        else:
+            companion = model.table.companions[place]
+            companion["average"] *= ratio
+            companion["fast"] *= ratio
+            companion["slow_linear"] *= ratio
+            companion["fast_linear"] *= ratio
+
+
+@part
+def step_scale_of(
+    scalars: ModelScalars, which: int, rule: LearningRule, features: ActiveFeatures, size: Index, target: Target
+) -> tuple[float, float]:
+    """Return what `normalise` does, also where the loss has no slope at this predictor's own score."""
+    if squared_slope(rule.loss, target.score, target.label) > 0.0:
+        return normalise(scalars, which, rule, features, size, target)
+    accumulate_nothing(features, size)
+    _, sensitivity = norm_and_sensitivity(features, size)
+    seen = scalars.norm[which]
+    return math.sqrt(scalars.weight[which] / seen) if seen > 0.0 else 0.0, sensitivity
+
+
+@part
+def accumulate_nothing(features: ActiveFeatures, size: Index) -> None:
+    """Do what `accumulate` does for a slope of zero; a feature whose accumulator is still 0 gets a step of 0."""
+    _, x, _, gradient, scale, step = features
+    for t in range(size):
+        ratio = x[t] / scale[t]
+        scale[t] = ratio
+        step[t] = ratio / np.sqrt(max(gradient[t], LEAST_SQUARE)) if gradient[t] > 0.0 else np.float32(0.0)

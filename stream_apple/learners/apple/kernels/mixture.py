@@ -1,0 +1,337 @@
+"""The mixture of predictors that is published: never noticeably worse than the linear one, whatever the stream.
+
+Six predictors learn from each example, each from its own score. Those of all features share apple's accumulators, and
+those of base features share the linear predictor's, so that a further predictor costs a few operations a feature:
+
+    LINEAR       base features alone, at the learning rate
+    APPLE        all features, at the learning rate
+    AVERAGE      the mean of apple's latest weights (Polyak, Juditsky 1992, forgetting): less noise at any rate
+    FAST         all features, at FAST_RATE times the rate
+    SLOW_LINEAR  base features alone, at SLOW_LINEAR_RATE times the rate
+    SHRUNK       the average's weights, of which small ones are made smaller, see `mixed_update.py`; with
+                 `shrinkage = 0`, as in the first version, FAST_LINEAR in its place, at FAST_LINEAR_RATE times the rate
+
+They are mixed in two steps. The *stack* is a linear predictor on their six scores, learned by Newton's method with
+forgetting (for the squared loss: recursive least squares, with a ridge that is not forgotten). With `stack_loss =
+"clipped"` it learns from the loss of its clipped score: a score beyond the largest label is no error if the label is
+the largest, and so at the other end. Where labels are one of two, it would otherwise have to keep its scores near both
+of them, and would be less sure than it could. As a rule the stack beats the best predictor, but nothing bounds its
+loss. So the published score is a mixture of linear, average and stack, by the aggregating algorithm (Vovk 1990; with a
+fixed share for each, Herbster, Warmuth 1998). If the first shares are p, the mixture's loss exceeds linear's by at most
+log(1 / p[linear]) for the logistic loss; for the squared loss by half of that, times the squared range of the labels.
+SHARE adds a little to this bound with each example, and DEALT with each restart (`drift.py`). The bound holds for any
+labels, and is multiplied by the largest importance weight. The algorithm's rate is one over the unit of this bound.
+When the unit grows (a label beyond the range, a heavier example) the shares are tempered, so that earlier losses count
+in the new unit; otherwise the shares would be far too sure. A weight counts only after its example was scored, by
+shares that may have become as small as SHARE * p[linear]. So an example that is heavier than all before it may add up
+to log(1 / (SHARE * p[linear])) = 11.6 times its weight.
+
+Where labels come late, the score that counts is the one that was given when the prediction was asked for (the *early*
+score). With the first label of such an example two more predictors get shares: the constant, and SLOW_LINEAR. Shares
+and stack then learn from early scores. The models that gave them had not seen the labels that came during the delay, so
+the shares learn at a rate that is smaller the longer the delay is (a label that is d examples late divides the rate of
+an aggregating algorithm by d in the bounds of Joulani, Gyorgy, Szepesvari 2013).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import part
+from stream_apple.learners.apple.kernels.losses import (
+    LOG_ODDS_BOUND,
+    LOGISTIC,
+    SQUARED,
+    clip_score,
+    descent_of,
+    loss_of,
+    unit_of,
+)
+from stream_apple.learners.apple.kernels.update import Target
+from stream_apple.learners.apple.state.model import Mixture
+from stream_apple.learners.apple.state.weights import AVERAGE, LINEAR, PREDICTORS, SLOW_LINEAR
+from stream_apple.learners.apple.state.work import Numbers64
+
+SHARED = ("linear", "average", "stack")  # the names of `Mixture.shares`, in this order
+LATE_SHARED = ("constant", "slow_linear")  # of `Mixture.late`
+STACK = PREDICTORS  # index in `mixing` of the stack's score, after the predictors'; STACK + 1: the same, not clipped
+NEWTON_VECTOR = STACK + 2 + PREDICTORS * PREDICTORS  # index in `mixing` of the vector of `newton_step`, behind a matrix
+FAST_RATE = 6.0  # times the learning rate
+SLOW_LINEAR_RATE = 0.125
+FAST_LINEAR_RATE = 10.0
+KEEP = 0.9998  # of the stack's matrix after each example: the matrix is that of the latest 5,000 or so
+RIDGE = 0.5  # times the squared range of scores (log-odds: times 1)
+FIRST_SHARES = (0.9, 0.05, 0.05)  # of linear, average and stack
+LEAST_SPREAD = 1e-100  # of labels: the square of a smaller range is next to nothing in float64
+LIGHTEST = 1e-100  # importance weight, for the same reason
+SHARE = 1e-5  # part of all shares that goes back to the first shares after each example, so that none is ever lost
+DEALT = 0.1  # part of all shares that is dealt evenly where losses have risen
+
+LATE_SHARES = (0.05, 0.05)  # the first shares of constant and slow linear
+NOT_LATE = 1.0 - sum(LATE_SHARES)  # what is left to the others
+PATIENCE = 10.0  # examples: with a longer delay shares learn at a smaller rate
+OF_CONSTANT, OF_SLOW, LABELS, WEIGHTS = range(4)  # in `Mixture.late`
+EARLY_CONSTANT, EARLY_PUBLISHED, EARLY_LEARNED, EARLY_STRIDE = STACK + 1, STACK + 2, STACK + 3, STACK + 4
+EARLY = STACK + 5
+"""How many numbers are kept of an example until its label comes: the scores of the predictors, of the stack and of the
+constant, the published score, how many examples had been learned (modulo CYCLE), and the stride: one example of so many
+is kept. All are float32, because one message of a snapshot holds many of them."""
+CYCLE = 1 << 24  # whole numbers below it are exact as float32
+
+
+def empty_mixture(*, mixed: bool) -> Mixture:
+    """Return the mixture of a model that has learned nothing: it publishes the linear score."""
+    if not mixed:
+        return Mixture(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+    stack = np.zeros(PREDICTORS)
+    stack[LINEAR] = 1.0
+    return Mixture(stack, np.zeros(PREDICTORS * PREDICTORS), np.array(FIRST_SHARES), np.zeros(1), np.zeros(4))
+
+
+def deal_shares(mixture: Mixture) -> None:
+    """Take the part DEALT of all shares, and deal it evenly: the worst so far may be the best from now on."""
+    late = mixture.late[: len(LATE_SHARES)] if is_late(mixture) else mixture.late[:0]
+    even = DEALT / (len(mixture.shares) + len(late))
+    for shares in (mixture.shares, late):
+        shares[:] = (1.0 - DEALT) * shares + even
+
+
+def effective_weights(mixture: Mixture) -> Numbers64:
+    """Return the weight of each predictor's score in the published one, to first order, as float64[6]."""
+    linear, average, stack = mixture.shares
+    weights: Numbers64 = stack * mixture.stack
+    weights[LINEAR] += linear
+    weights[AVERAGE] += average
+    if is_late(mixture):
+        weights[SLOW_LINEAR] += mixture.late[OF_SLOW]
+    return weights
+
+
+def is_late(mixture: Mixture) -> bool:
+    """Return whether the mixture has learned from early scores; before that `Mixture.late` is all zeros."""
+    return len(mixture.late) > 0 and bool(mixture.late[OF_CONSTANT] > 0.0)
+
+
+@part
+def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: float) -> float:
+    """Clip the scores mixing[:6] to [low, high], append the stack's, and return the published score."""
+    stacked = 0.0
+    for k in range(PREDICTORS):
+        mixing[k] = clip_score(mixing[k], low, high)
+        stacked += mixture.stack[k] * mixing[k]
+    mixing[STACK + 1] = stacked
+    mixing[STACK] = clip_score(stacked, low, high)
+    if loss == SQUARED and high - low <= LEAST_SPREAD:
+        return low
+    at_high, at_low = 0.0, 0.0
+    for which in range(3):
+        score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
+        for_high, for_low = evidence_of(loss, score, share, low, high)
+        at_high, at_low = at_high + for_high, at_low + for_low
+    if mixture.late[OF_CONSTANT] > 0.0:
+        for which in range(2):
+            score, share = _late_score(mixture, mixing, which, loss, low, high), mixture.late[which]
+            for_high, for_low = evidence_of(loss, score, share, low, high)
+            at_high, at_low = at_high + for_high, at_low + for_low
+    return score_of_evidence(loss, at_high, at_low, low, high)
+
+
+@part
+def evidence_of(loss: int, score: float, share: float, low: float, high: float) -> tuple[float, float]:
+    """Return share * exp(-rate * loss) of a score, for the highest and for the lowest label, to be added up."""
+    if loss == LOGISTIC:
+        return share / (1.0 + math.exp(-score)), share / (1.0 + math.exp(score))
+    # Products, not powers: interpreted code would round a power differently.
+    from_low, from_high = (score - low) / (high - low), (score - high) / (high - low)
+    return share * math.exp(-2.0 * (from_high * from_high)), share * math.exp(-2.0 * (from_low * from_low))
+
+
+@part
+def score_of_evidence(loss: int, at_high: float, at_low: float, low: float, high: float) -> float:
+    """Return the score whose loss is at most that of the mixture, given the sums of evidence for either label.
+
+    With the logistic loss these are probabilities; with the squared loss this is the algorithm's substitution function.
+    """
+    evidence = math.log(at_high / at_low)
+    return clip_score(evidence if loss == LOGISTIC else low + (high - low) * (0.5 + 0.25 * evidence), low, high)
+
+
+@part
+def constant_score(mixture: Mixture, loss: int, low: float, high: float) -> float:
+    """Return the score of the constant: the mean of the labels (or its log-odds) since the first late one, else 0."""
+    labels, weights = mixture.late[LABELS], mixture.late[WEIGHTS]
+    if weights <= 0.0:
+        return 0.0
+    score = math.log(labels / (weights - labels)) if loss == LOGISTIC else labels / weights
+    return clip_score(score, low, high)
+
+
+@part
+def _late_score(mixture: Mixture, mixing: Numbers64, which: int, loss: int, low: float, high: float) -> float:
+    """Return the score that the share late[which] belongs to."""
+    return constant_score(mixture, loss, low, high) if which == OF_CONSTANT else mixing[SLOW_LINEAR]
+
+
+@part
+def keep_early(early: NDArray[np.float32], mixing: Numbers64, constant: float, published: float, learned: int) -> None:
+    """Write to `early`, float32[EARLY], what the mixture needs of an example when its label comes."""
+    for k in range(STACK + 1):
+        early[k] = np.float32(mixing[k])
+    early[EARLY_CONSTANT], early[EARLY_PUBLISHED] = np.float32(constant), np.float32(published)
+    early[EARLY_LEARNED], early[EARLY_STRIDE] = np.float32(learned % CYCLE), np.float32(1.0)
+
+
+@part
+def take_early(mixture: Mixture, mixing: Numbers64, loss: int, early: NDArray[np.float32]) -> None:
+    """Replace the scores in `mixing` by early ones; give constant and slow linear their first shares if they have none.
+
+    The stack's score without bounds is computed by its present weights, because these learn from it.
+    """
+    if mixture.late[OF_CONSTANT] <= 0.0:
+        for which in range(3):
+            mixture.shares[which] *= NOT_LATE
+        for which in range(2):
+            mixture.late[which] = LATE_SHARES[which]
+        if loss == LOGISTIC:  # half a label of each kind, so that the log-odds are finite
+            mixture.late[LABELS], mixture.late[WEIGHTS] = 0.5, 1.0
+    stacked = 0.0
+    for k in range(PREDICTORS):
+        mixing[k] = np.float64(early[k])
+        stacked += mixture.stack[k] * mixing[k]
+    mixing[STACK], mixing[STACK + 1] = np.float64(early[STACK]), stacked
+
+
+@part
+def count_label(mixture: Mixture, loss: int, target: Target) -> None:
+    """Add a label to the sums of the constant, once a label has been late."""
+    if mixture.late[OF_CONSTANT] > 0.0:
+        label = (1.0 if target.label > 0.0 else 0.0) if loss == LOGISTIC else target.label
+        mixture.late[LABELS] += target.importance * label
+        mixture.late[WEIGHTS] += target.importance
+
+
+@part
+def _predictor_of_share(which: int) -> int:
+    """Return the index in `mixing` of the score that shares[which] belongs to."""
+    return LINEAR if which == 0 else AVERAGE if which == 1 else STACK
+
+
+@part
+def temper(mixture: Mixture, ratio: float) -> None:
+    """Adapt the shares to a larger unit of losses: `ratio` is the old unit over the new one."""
+    shares, late, total = mixture.shares, mixture.late, 0.0
+    for which in range(3):
+        shares[which] = FIRST_SHARES[which] * (shares[which] / FIRST_SHARES[which]) ** ratio
+        total += shares[which]
+    if len(late) and late[OF_CONSTANT] > 0.0:
+        for which in range(2):
+            first = LATE_SHARES[which] / NOT_LATE  # relative to the others' first shares, which sum to 1 here
+            late[which] = first * (late[which] / first) ** ratio
+            total += late[which]
+        for which in range(2):
+            late[which] /= total
+    for which in range(3):
+        shares[which] /= total
+
+
+@part
+def learn_mixture(
+    mixture: Mixture, mixing: Numbers64, constant: float, loss: int, target: Target, bounds: tuple[float, float],
+    delay: float, clipped: bool,
+) -> None:  # fmt: skip
+    """Update shares and stack from an example whose scores `blend` or `take_early` has left in `mixing`.
+
+    constant  the score of the constant at the time of the other scores
+    bounds    the lowest and the highest score
+    delay     how many examples that the mixture learns from were learned since then
+    clipped   whether the stack learns from the loss of its clipped score (squared loss)
+    """
+    low, high = bounds
+    spread = high - low
+    if loss == SQUARED and spread <= LEAST_SPREAD:
+        return
+    unit = unit_of(loss, spread)
+    heaviest = mixture.heaviest[0]
+    if target.importance > heaviest:
+        temper(mixture, heaviest / target.importance)
+        mixture.heaviest[0] = heaviest = max(target.importance, LIGHTEST)
+    rate = (2.0 / unit if loss == SQUARED else 1.0) / heaviest
+    if delay > PATIENCE:
+        rate *= PATIENCE / delay
+    _learn_shares(mixture, mixing, constant, loss, target, rate)
+    stacked = mixing[STACK + 1]
+    if loss == LOGISTIC:
+        stacked = clip_score(stacked, -LOG_ODDS_BOUND, LOG_ODDS_BOUND)
+    slope, curvature = descent_of(loss, stacked, target.label)
+    if clipped and (stacked >= high == target.label or stacked <= low == target.label):
+        slope, curvature = 0.0, 0.0
+    slope, curvature = target.importance * slope, target.importance * curvature
+    for i in range(PREDICTORS):
+        mixing[NEWTON_VECTOR + i] = mixing[i] * slope
+        for j in range(i + 1):
+            at = i * PREDICTORS + j
+            mixture.curvature[at] = mixture.curvature[at] * KEEP + curvature * mixing[i] * mixing[j]
+    newton_step(mixture.stack, mixture.curvature, mixing, PREDICTORS, RIDGE * unit)
+
+
+@part
+def _learn_shares(mixture: Mixture, mixing: Numbers64, constant: float, loss: int, target: Target, rate: float) -> None:
+    shares, late, least, total, first = mixture.shares, mixture.late, math.inf, 0.0, 1.0
+    of_constant, of_slow = 0.0, 0.0
+    for which in range(3):
+        least = min(least, loss_of(loss, mixing[_predictor_of_share(which)], target.label))
+    if late[OF_CONSTANT] > 0.0:
+        of_constant = loss_of(loss, constant, target.label)
+        of_slow = loss_of(loss, mixing[SLOW_LINEAR], target.label)
+        least, first = min(least, of_constant, of_slow), NOT_LATE
+    for which in range(3):
+        beyond = loss_of(loss, mixing[_predictor_of_share(which)], target.label) - least
+        shares[which] *= math.exp(-rate * target.importance * beyond)
+        total += shares[which]
+    if late[OF_CONSTANT] > 0.0:
+        late[OF_CONSTANT] *= math.exp(-rate * target.importance * (of_constant - least))
+        late[OF_SLOW] *= math.exp(-rate * target.importance * (of_slow - least))
+        total += late[OF_CONSTANT] + late[OF_SLOW]
+        for which in range(2):
+            late[which] = (1.0 - SHARE) * late[which] / total + SHARE * LATE_SHARES[which]
+    for which in range(3):
+        shares[which] = (1.0 - SHARE) * shares[which] / total + SHARE * (first * FIRST_SHARES[which])
+
+
+@part
+def newton_step(weights: Numbers64, curvature: Numbers64, mixing: Numbers64, n: int, ridge: float) -> None:
+    """Add (curvature + ridge)^-1 * vector to the n weights, by a Cholesky decomposition L D L'; n is at most 6.
+
+    The vector is mixing[NEWTON_VECTOR:], which this overwrites.
+    """
+    matrix, vector = STACK + 2, NEWTON_VECTOR
+    for i in range(n):
+        for j in range(i + 1):
+            mixing[matrix + i * n + j] = curvature[i * n + j]
+        mixing[matrix + i * n + i] += ridge
+    for j in range(n):
+        diagonal = mixing[matrix + j * n + j]
+        for k in range(j):
+            factor = mixing[matrix + j * n + k]
+            diagonal -= factor * factor * mixing[matrix + k * n + k]
+        diagonal = max(diagonal, ridge)
+        mixing[matrix + j * n + j] = diagonal
+        inverse = 1.0 / diagonal
+        for i in range(j + 1, n):
+            entry = mixing[matrix + i * n + j]
+            for k in range(j):
+                entry -= mixing[matrix + i * n + k] * mixing[matrix + j * n + k] * mixing[matrix + k * n + k]
+            mixing[matrix + i * n + j] = entry * inverse
+    for i in range(n):
+        entry = mixing[vector + i]
+        for k in range(i):
+            entry -= mixing[matrix + i * n + k] * mixing[vector + k]
+        mixing[vector + i] = entry
+    for back in range(n):
+        i = n - 1 - back
+        entry = mixing[vector + i] / mixing[matrix + i * n + i]
+        for k in range(i + 1, n):
+            entry -= mixing[matrix + k * n + i] * mixing[vector + k]
+        mixing[vector + i] = entry
+        weights[i] += entry

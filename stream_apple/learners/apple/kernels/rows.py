@@ -1,0 +1,125 @@
+"""What every learning kernel does with a row of a batch: find its features, publish its score, count it."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.jit import part, prefetch
+from stream_apple.learners.apple.kernels.lanes import prefetch_owners
+from stream_apple.learners.apple.kernels.losses import bounds_of, clip_score, include_label, loss_of
+from stream_apple.learners.apple.kernels.mixture import EARLY
+from stream_apple.learners.apple.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule, Model
+from stream_apple.learners.apple.state.table import U8, Index, Table
+from stream_apple.learners.apple.state.weights import APPLE, LINEAR
+from stream_apple.learners.apple.state.work import BaseFeatures, Numbers64, example_features
+
+PREFETCH_DISTANCE = np.uint64(512)  # base features: learning so many takes longer than a memory access
+
+
+class Scores(NamedTuple):
+    """The output of `learn`, one element a row of the batch.
+
+    predictions  float64[n]  the score given before learning: the expected label (squared loss) or the log-odds of
+                             label 1 (logistic loss)
+    losses       float64[n]  loss of the prediction, not weighted; NaN without a label
+    apple        float64[n]  the score of all features: the prediction itself, unless predictors are mixed
+    linear       float64[n]  the linear predictor's score
+
+    With the softmax loss (`multiclass/`) `predictions`, `apple` and `linear` are numbers of classes: the most probable
+    class by what is published, by all features, and by the linear predictor. The next three are NaN with other losses:
+
+    probabilities                float64[n]  the probability of the predicted class
+    apple_losses, linear_losses  float64[n]  as losses
+    all_probabilities            float64[n, k]  the probabilities of all k classes; k is 0 if they are not wanted
+
+    Where predictors are mixed:
+
+    early  float32[n, EARLY]  what is kept until the label comes, see `mixture.py`; float32[0, EARLY] if not wanted
+    """
+
+    predictions: NDArray[np.float64]
+    losses: NDArray[np.float64]
+    apple: NDArray[np.float64]
+    linear: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+    apple_losses: NDArray[np.float64]
+    linear_losses: NDArray[np.float64]
+    all_probabilities: NDArray[np.float64]
+    early: NDArray[np.float32]
+
+    @classmethod
+    def empty(cls, size: int, classes: int = 0, *, early: bool = False) -> "Scores":
+        """Return columns of `size` rows, all NaN.
+
+        classes  the number of classes if the probabilities of all are wanted, else 0
+        early    whether `early` is wanted
+        """
+        column, kept = np.full((len(cls._fields) - 2, size), np.nan), size if early else 0
+        return cls._make([*column, np.full((size, classes), np.nan), np.full((kept, EARLY), np.nan, np.float32)])
+
+
+@part
+def row_features(batch: Batch, row: int) -> BaseFeatures:
+    """Return the base features of the row, and prefetch those PREFETCH_DISTANCE further on."""
+    first, stop = np.uint64(batch.indptr[row]), np.uint64(batch.indptr[row + 1])
+    for f in range(first, stop, U8):  # keys in a cache line
+        prefetch(batch.keys, f + PREFETCH_DISTANCE)
+        prefetch(batch.values, f + PREFETCH_DISTANCE)
+    return example_features(batch.keys, batch.values, batch.roles, first, stop)
+
+
+@part
+def look_ahead(table: Table, batch: Batch, row: int, stop: int) -> None:
+    """Prefetch what the table has of the base features of the next row, if that is before `stop`."""
+    if row + 1 < stop:
+        first, last = np.uint64(batch.indptr[row + 1]), np.uint64(batch.indptr[row + 2])
+        example = BaseFeatures(batch.keys, batch.values, batch.roles, first, last, last)
+        for f in range(first, last, U8):
+            prefetch_owners(table, example, f)
+
+
+@part
+def is_learned(batch: Batch, row: int, learn: bool) -> bool:
+    """Return whether the row is learned: it has a label, a weight above zero, and `learn` asks for it."""
+    return learn and batch.weights[row] > 0.0 and not math.isnan(batch.labels[row])
+
+
+@part
+def are_finite(scores: Numbers64, count: int) -> bool:
+    """Return whether the first `count` scores are finite."""
+    finite = True
+    for k in range(count):
+        finite &= math.isfinite(scores[k])
+    return finite
+
+
+@part
+def publish_clipped(
+    scores: Scores, row: int, model: Model, mixing: Numbers64, label: float, learning: bool
+) -> tuple[float, float]:
+    """Clip the scores of apple and of the linear predictor, publish apple's, and return the bounds."""
+    if learning:
+        include_label(model.rule.loss, model.scalars.labels, label)
+    low, high = bounds_of(model.rule.loss, model.scalars.labels)
+    for k in range(APPLE + 1):
+        mixing[k] = clip_score(mixing[k], low, high)
+    publish(scores, row, model.rule, mixing[APPLE], mixing, label)
+    return low, high
+
+
+@part
+def publish(scores: Scores, row: int, rule: LearningRule, score: float, mixing: Numbers64, label: float) -> None:
+    """Write the row of `scores`; `mixing` has the scores of apple and of the linear predictor."""
+    scores.predictions[row], scores.apple[row], scores.linear[row] = score, mixing[APPLE], mixing[LINEAR]
+    scores.losses[row] = math.nan if math.isnan(label) else loss_of(rule.loss, score, label)
+
+
+@part
+def count_learned(counts: Counts, example: BaseFeatures, found: Index) -> None:
+    """Count an example that is learned with `found` features."""
+    counts[EXAMPLES] += 1
+    counts[NONZEROS] += np.int64(example.stop - example.first)
+    counts[FEATURES] += np.int64(found)

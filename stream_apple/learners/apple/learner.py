@@ -1,0 +1,558 @@
+"""The learner: it scores, learns, and ends epochs, in the order in which the caller asks.
+
+One learner is one model, of one input partition.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.named_arrays import take_over_arrays
+from stream_apple.errors import ModelError
+from stream_apple.learners.apple.appraisal import Appraiser
+from stream_apple.learners.apple.class_progress import progress_of
+from stream_apple.learners.apple.forgetting import forget_features, release_zeros
+from stream_apple.learners.apple.growth import UNCHANGED, Growth, grow
+from stream_apple.learners.apple.kernels.decay import settle, view_settled
+from stream_apple.learners.apple.kernels.drift import empty_watch, restart
+from stream_apple.learners.apple.kernels.mixed import process_mixed
+from stream_apple.learners.apple.kernels.mixture import EARLY, LATE_SHARED, SHARED, effective_weights, is_late
+from stream_apple.learners.apple.kernels.naive_bayes import TRUST
+from stream_apple.learners.apple.kernels.persistence import PERSISTENT
+from stream_apple.learners.apple.kernels.plain import process_plain
+from stream_apple.learners.apple.kernels.rows import Scores
+from stream_apple.learners.apple.kernels.shared import process_shared
+from stream_apple.learners.apple.label_units import LABEL_UNITS, LabelUnits
+from stream_apple.learners.apple.multiclass.class_drift import restart_classes
+from stream_apple.learners.apple.multiclass.layout import check_labels, empty_class_work
+from stream_apple.learners.apple.multiclass.process import process_classes
+from stream_apple.learners.apple.new_model import empty_model, empty_scratch
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.parent_selection import NO_CENSUS, Census, take_census
+from stream_apple.learners.apple.preparation.preparation import TRUNCATED_USERS, Preparation
+from stream_apple.learners.apple.single_row import SingleRow, empty_row
+from stream_apple.learners.apple.state.model import (
+    DEFERRED,
+    EVICTED,
+    EXAMPLES,
+    FEATURES,
+    OCCUPIED,
+    REFUSED,
+    TRUNCATED,
+    Mixture,
+    Model,
+    Persistence,
+    Recent,
+)
+from stream_apple.learners.apple.state.recent import forget_recent, leave_out, longest_recent, recent_examples
+from stream_apple.learners.apple.state.table import Table
+from stream_apple.learners.apple.state.weights import predictor_names
+from stream_apple.learners.apple.state_digest import StateDigest
+from stream_apple.learners.apple.tuple_selection import TupleSelection
+
+__all__ = ["Learner", "Scores"]
+
+_PREPARED = "prepared_"  # prefix of the names of the preparation's arrays
+NO_EARLY: NDArray[np.float32] = np.empty((0, EARLY), np.float32)
+_OF_LABELS = ("labels", "weights")  # of `Recent`
+_NEVER = 1 << 62
+
+
+class Learner:
+    """A model that predicts, learns, and grows at the end of epochs.
+
+    generation  increases when arrays that kernels work on are replaced by others
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.progress = progress_of(options)
+        self.preparation = Preparation(options)
+        self.selection = TupleSelection(options)
+        self.units = LabelUnits(int(options.label_units or 0))
+        self._watch = empty_watch() if options.drift == "restart" else None
+        self._state = empty_model(options, self.selection, roles=self.preparation.with_roles)
+        self._longest = 0
+        self.generation = 0
+        self._work = empty_scratch(options, 0)
+        self._appraiser = Appraiser()
+        self._class_work = empty_class_work(options.classes)
+
+    def predict(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the scores of all rows, float64[n], whatever their labels; the model does not change."""
+        return self.score(batch).predictions
+
+    def score(self, batch: Batch) -> Scores:
+        """Return the scores of all rows, with losses and the linear predictor's scores; the model does not change."""
+        scores = Scores.empty(len(batch.labels))
+        self.score_rows(batch, 0, len(batch.labels), scores)
+        return scores
+
+    def score_rows(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
+        """Write the scores of rows [start, stop), as `score` returns them; the model does not change."""
+        if self.preparation.active:
+            for begin, end in self.preparation.portions(batch, start, stop):
+                prepared = self.preparation.prepare(batch.select(np.arange(begin, end)))
+                self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=False, first=begin)
+        else:
+            self._process(batch, start, stop, scores, learn=False)
+        self.units.from_units(batch, scores, start, stop, self.units.scale)
+
+    def learn(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32] = NO_EARLY) -> None:
+        """Score, then learn, rows [start, stop) in order; write these rows of `scores`.
+
+        early  float32[n, EARLY], one row for each of the batch: what `Scores.early` held when a prediction was asked
+               for before the label came; NaN for other rows. A mixture learns its shares from these scores, because
+               they were the ones that were used; it learns no shares from rows that are infinite.
+
+        A row without a label, or of weight zero, is only scored. Raises ModelError where a score is not finite. The
+        rows before it have been learned by then, so the caller has to drop the model.
+        """
+        first = start
+        while first < stop:
+            last = self._end_of_stretch(batch, first, stop)
+            of_scores = self.units.scale
+            if self.preparation.active:
+                self._learn_prepared(batch, first, last, scores, early)
+            else:
+                self._process(batch, first, last, scores, learn=True, early=early)
+            self.units.from_units(batch, scores, first, last, of_scores)
+            if not self.units.fixed:
+                self.units.include(batch.labels[batch.learned(first, last)])
+                if self.units.fixed and self.options.rehearses:
+                    forget_recent(self._state.recent)  # their labels are in other units
+            first = last
+        self.progress.add(batch, scores, start, stop)
+
+    def single_row(self, features: int) -> SingleRow | None:
+        """Return room for one example of up to `features` features, which is learned as `learn` does, at less cost.
+
+        The room is valid while its `generation` equals the learner's. Returns None if examples need further columns,
+        n-grams or users' own features; and, for a young model, while cuts or the units of labels are not final.
+        """
+        if self.options.wanted_columns() or not (self.preparation.settled and self.units.fixed):
+            return None
+        row = empty_row(features)
+        prepared, prepare = self.preparation.call_for_one_row(row, features)
+        self._make_room(len(prepared.keys))
+        return SingleRow(self, row, prepared, prepare)
+
+    def active_features(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
+        """Return the slots of the only row's features, int64[k], their values, float32[k], and the published score.
+
+        The constant, which has the last slot of the table, is one of the features. The model does not change.
+        """
+        scores = Scores.empty(1)
+        prepared = self.preparation.prepare(batch) if self.preparation.active else batch
+        self._make_room(len(prepared.keys))
+        slots = self._work.features.slot
+        slots[:] = len(self.table.slots)  # none has this number
+        self._process(prepared, 0, 1, scores, learn=False)
+        size = int(np.argmax(slots == len(self.table.slots)))
+        # The kernel writes a feature that it reaches again behind the last one; it stays there if no other follows.
+        size -= int(slots[size - 1] in slots[: size - 1])
+        self.units.from_units(prepared, scores, 0, 1, self.units.scale)
+        return slots[:size].astype(np.int64), self._work.features.x[:size].copy(), float(scores.predictions[0])
+
+    def end_epoch(self, *, nominate: bool = False, counted: bool = True) -> Growth:
+        """End an epoch: make the best monomials parents (method apple), or select tuples (method tuples).
+
+        With the other methods the parents are fixed. Features that no example will have again are forgotten.
+
+        nominate  the model will be merged with others, see `grow`
+        counted   return a census in any case, even if that takes a reading of the whole table
+        """
+        self.generation += 1
+        self.progress.end_epoch()
+        self._settle()
+        if len(gone := self.preparation.end_epoch()):
+            forget_features(self.table, self._state.scalars, self._state.rule, gone)
+            if self.options.rehearses:  # else they would come back when the recent examples are learned again
+                leave_out(self._state.recent, gone)
+        growth = UNCHANGED
+        if self.options.method == "tuples":
+            growth = Growth(0, 0, tuples=self.selection.end_epoch(self.table, self._state.scalars))
+        elif self.options.method == "apple":
+            growth = self._grow(nominate=nominate)
+        return growth._replace(census=self.census()) if counted and growth.census is NO_CENSUS else growth
+
+    @property
+    def table(self) -> Table:
+        """The table itself, not a copy: for reading or writing snapshots between two calls."""
+        return self._state.table
+
+    @property
+    def sums(self) -> dict[str, NDArray[np.generic]]:
+        """All state besides the table, by name: the arrays themselves."""
+        sums = {**self._state.scalars._asdict(), **self.progress.arrays()}
+        if self._state.rule.decay.active:
+            sums |= {f"decay_{name}": array for name, array in self._state.decay._asdict().items()}
+        if self.options.mixed:
+            sums |= self._state.mixture._asdict() | {
+                f"recent_{name}": array for name, array in self._state.recent._asdict().items() if self._is_kept(name)
+            }
+            if not is_late(self._state.mixture):
+                del sums["late"]
+        if self.options.persistence == "on":
+            sums |= {f"persistence_{name}": array for name, array in self._state.persistence._asdict().items()}
+        if len(self._state.start):
+            sums["start"] = self._state.start
+        if self._watch is not None:
+            sums |= {f"watch_{name}": array.reshape(-1) for name, array in self._watch._asdict().items()}
+        sums |= self.units.arrays
+        sums |= self.selection.arrays
+        return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
+
+    def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over all state besides the table, which the caller has filled; ValueError for other names or sizes."""
+        self.generation += 1
+        prepared = {name for name in sums if name.startswith(_PREPARED)}
+        selection = self.selection.arrays
+        self.selection.restore({name: sums[name] for name in sums if name in selection})
+        own = {name: array for name, array in self.sums.items() if not name.startswith(_PREPARED)}
+        if self.options.mixed and "late" in sums:
+            own["late"] = self._state.mixture.late
+        take_over_arrays(own, {name: array for name, array in sums.items() if name not in prepared})
+        self.preparation.restore({name.removeprefix(_PREPARED): sums[name] for name in prepared})
+        self.progress.observe_anew()
+
+    def take_over(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over these sums of another learner with equal options; all other sums stay as they are.
+
+        If examples are prepared otherwise from now on, the recent examples, kept for the epoch's end, are forgotten.
+        """
+        own = self.sums
+        changed = any(is_of_preparation(name) and not np.array_equal(own[name], sums[name]) for name in sums)
+        for name, array in sums.items():
+            if not name.startswith(_PREPARED):
+                own[name][:] = array
+        prepared = {
+            name.removeprefix(_PREPARED): sums.get(name, array)
+            for name, array in own.items()
+            if name.startswith(_PREPARED)
+        }
+        if changed:
+            self.generation += 1
+            self.preparation.restore(prepared)
+            forget_recent(self._state.recent)
+
+    @property
+    def observed(self) -> dict[str, NDArray[np.generic]]:
+        """The counts for display only, by name: the arrays themselves. No score and no digest depends on them."""
+        return self.progress.observed()
+
+    def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over the counts of `observed`, after `restore`; if any is missing, all of them start again.
+
+        ValueError for an array of another type or size.
+        """
+        own = self.observed
+        if own.keys() <= observed.keys():
+            take_over_arrays(own, {name: observed[name] for name in own})
+
+    def digest(self) -> str:
+        """Return a hash, 32 hex digits, of every bit that future scores and sums depend on."""
+        digest = StateDigest()
+        digest.add_slots(self.table, 0, len(self.table.slots))
+        return digest.finish(self.table, self.sums)
+
+    def slots(self) -> NDArray[np.void]:
+        """Return a copy of the slots, SLOT[2^bits + 1], with decayed weights; the constant is the last."""
+        settled = self.settled_table()
+        return settled.slots.copy() if settled is self.table else settled.slots
+
+    def settled_table(self) -> Table:
+        """Return the table for reading; if weights decay, its slots are a copy that has the decayed weights."""
+        return view_settled(self.table, self._state.decay, self._state.rule.decay)
+
+    @property
+    def examples(self) -> int:
+        """The number of examples learned."""
+        return int(self._state.scalars.counts[EXAMPLES])
+
+    @property
+    def features_per_example(self) -> float:
+        """The mean number of features of the examples learned, with the constant; NaN before the first."""
+        return int(self._state.scalars.counts[FEATURES]) / self.examples if self.examples else float("nan")
+
+    @property
+    def truncated(self) -> int:
+        """The number of examples whose features were cut off at `max_features_per_example`.
+
+        The expansion cuts them off, or the preparation, when it makes users' own features.
+        """
+        return int(self._state.scalars.counts[TRUNCATED]) + self.preparation.truncated
+
+    @property
+    def capacity(self) -> int:
+        """The number of slots of the table, without the constant's."""
+        return len(self.table.slots) - 1
+
+    @property
+    def occupied(self) -> int:
+        """The number of slots that hold a monomial."""
+        return int(self._state.scalars.counts[OCCUPIED])
+
+    @property
+    def evicted(self) -> int:
+        """How many monomials have lost their slot to another monomial."""
+        return int(self._state.scalars.counts[EVICTED])
+
+    @property
+    def deferred(self) -> int:
+        """How often the admission filter did not let a monomial in yet."""
+        return int(self._state.scalars.counts[DEFERRED])
+
+    @property
+    def refused(self) -> int:
+        """How often a monomial got no slot, as its bucket held only parents and features of the same example."""
+        return int(self._state.scalars.counts[REFUSED])
+
+    @property
+    def restarts(self) -> int:
+        """How often losses rose, so that the model restarted; 0 where drift is ignored."""
+        return self._watch.rises if self._watch is not None else 0
+
+    def mixture_weights(self) -> NDArray[np.float64]:
+        """Return the weight of each predictor's score in the published one, float64[6], see `kernels/mixture.py`.
+
+        float64[0] if predictors are not mixed.
+        """
+        return effective_weights(self._state.mixture) if self.options.mixed else np.zeros(0)
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """The names of the mixture's predictors, in the order of `mixture_weights`."""
+        return predictor_names(shrunk=bool(self.options.shrinkage))
+
+    def mixture_shares(self) -> dict[str, float]:
+        """Return each score's share in the published one, by its name; they sum to 1. Empty if there is no mixture.
+
+        There are linear, average and stack; constant and slow linear once a label was late; until then, with
+        `persistence`, the predictor that follows the latest label.
+        """
+        mixture, persistence = self._state.mixture, self._state.persistence
+        shares = dict(zip(SHARED, mixture.shares.tolist(), strict=False))
+        if is_late(mixture):
+            return shares | dict(zip(LATE_SHARED, mixture.late.tolist(), strict=False))
+        if len(persistence.share):
+            following = float(persistence.share[0])
+            shares = {name: (1.0 - following) * share for name, share in shares.items()} | {PERSISTENT: following}
+        return shares
+
+    @property
+    def trust(self) -> float | None:
+        """The factor of the naive Bayes log-odds that scores start from; None if they start from 0."""
+        return float(self._state.start[TRUST]) if len(self._state.start) else None
+
+    def census(self) -> Census:
+        """Return how many monomials and parents there are of each degree.
+
+        This reads the whole table: half a millisecond for 2^18 slots.
+        """
+        return take_census(self.table)
+
+    @property
+    def _model(self) -> Model:
+        return self._state._replace(tuples=self.selection.kernel_view)
+
+    def _is_kept(self, name: str) -> bool:
+        """Return whether snapshots have this array of `Recent`."""
+        if name == "roles":
+            return self.preparation.with_roles
+        return self.options.rehearses or name not in _OF_LABELS
+
+    def _end_of_stretch(self, batch: Batch, start: int, stop: int) -> int:
+        """Return the end of the first rows of [start, stop) that are learned in the same units of labels."""
+        if self.units.fixed:
+            return stop
+        learned = batch.learned(start, stop)
+        return _end_of(learned, self.units.equal(batch.labels[learned]) or 1, stop)
+
+    def _end_before_growth(self, batch: Batch, start: int, stop: int) -> int:
+        """Return the end of the first rows of [start, stop) that are learned before the next early growth."""
+        until_growth = self._growth_due(self.examples) - self.examples
+        return stop if until_growth > stop - start else _end_of(batch.learned(start, stop), until_growth, stop)
+
+    def _growth_due(self, examples: int) -> int:
+        """Return the number of examples, above `examples`, at which the next early growth is due.
+
+        Early growths are due after `early_growth` examples, twice as many, and so on, counted from the last restart.
+        """
+        since = self._watch.risen_at if self._watch is not None else 0
+        due = self.options.early_growth or _NEVER
+        while since + due <= examples:
+            due *= 2
+        return since + due
+
+    def grow_if_due(self, before: int, row: int = 0) -> None:
+        """Grow early if that is due after the examples learned so far; `before` of them had been learned before.
+
+        With `rehearsal` the latest examples are then learned again, as they have new products. ModelError names `row`,
+        the last one learned, if a score is not finite.
+        """
+        if self.examples == self._growth_due(before):
+            self._settle()
+            growth = self._grow(early=True)
+            if growth.added and self.options.rehearses and self.units.fixed:
+                latest = self._state.recent
+                self._rehearse(recent_examples(latest), Recent._make(array.copy() for array in latest), row)
+
+    def _grow(self, *, nominate: bool = False, early: bool = False) -> Growth:
+        # Growth expands the recent examples again; a restored model has made no room for them in this process yet.
+        self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
+        return grow(self._model, self._work, self._appraiser, self.options, nominate=nominate, early=early)
+
+    def _rehearse(self, prepared: Batch, recent: Recent, row: int) -> None:
+        """Learn these examples again: the weights change, and nothing that counts or judges examples.
+
+        Features that are new, as products after a growth are, would otherwise start from nothing, though examples that
+        have them are known. The mixture does not learn, because scores of known examples are better than those of new
+        ones; nor does the watch for drift. Examples of one label are left out: they only would make scores surer of it.
+
+        prepared  examples with labels in units of labels
+        recent    where they are kept among the latest examples
+        row       what ModelError names if a score is not finite
+        """
+        if len(np.unique(prepared.labels)) < 2:
+            return
+        state, watch = self._state, self._watch
+        counts = state.scalars.counts[:OCCUPIED].copy()
+        self._state = state._replace(
+            mixture=Mixture._make(array.copy() for array in state.mixture),
+            persistence=Persistence._make(array.copy() for array in state.persistence),
+            recent=recent,
+        )
+        self._watch = None if watch is None else empty_watch()
+        self._make_room(int(np.diff(prepared.indptr).max(initial=0)))
+        try:
+            start, stop = 0, len(prepared.labels)
+            scores = Scores.empty(stop)
+            while start < stop:
+                call, arguments = self.kernel_call(prepared, scores, start, stop, learn=True)
+                found = call(*arguments)
+                if found >= 0:
+                    raise _not_finite(row)
+                start = stop if found == -1 else -1 - found
+        finally:
+            self._state, self._watch = state, watch
+            state.scalars.counts[:OCCUPIED] = counts
+
+    def restart(self) -> None:
+        """Learn fast again after losses have risen, see `kernels/drift.py`."""
+        if self.options.rehearses:
+            forget_recent(self._state.recent)  # what they say does not hold any more
+        rule = self._state.rule.decay
+        if rule.active:
+            settle(self.table, self._state.decay, rule)
+        assert self._watch is not None  # the watch has found that losses rose
+        arguments = self.table, self._state.mixture, self._watch, self.examples
+        if self.options.classes:
+            restart_classes(*arguments, self.options.classes)
+        else:
+            restart(*arguments)
+
+    def _settle(self) -> None:
+        """Write decayed weights to the table, and free the products without weight, at an epoch's end."""
+        rule = self._state.rule.decay
+        if not rule.active:
+            return
+        settle(self.table, self._state.decay, rule)
+        # With ssm, residuals make a product a parent, whatever its weight: products of weight 0 have to stay.
+        if rule.l1 > 0.0 and self.options.method == "apple" and self.options.selection != "ssm":
+            release_zeros(self.table, self._state.scalars)
+
+    def _process(
+        self,
+        batch: Batch,
+        start: int,
+        stop: int,
+        scores: Scores,
+        *,
+        learn: bool,
+        first: int = 0,
+        early: NDArray[np.float32] = NO_EARLY,
+    ) -> None:
+        """Run the kernel that the options ask for; grow early and restart between rows, where that is due.
+
+        first  the number that errors give to row 0
+        """
+        batch = self.units.to_units(batch)
+        self._make_room(int(np.diff(batch.indptr[start : stop + 1]).max(initial=0)))
+        if self.options.classes:
+            check_labels(batch.labels[start:stop], self.options.classes)
+        while start < stop:
+            end, before = self._end_before_growth(batch, start, stop) if learn else stop, self.examples
+            call, arguments = self.kernel_call(batch, scores, start, end, learn=learn, early=early)
+            row = call(*arguments)
+            if row >= 0:
+                raise _not_finite(first + row)
+            start = end
+            if row < -1:
+                self.restart()
+                start = -1 - row
+            self.grow_if_due(before, first + start - 1)
+
+    def kernel_call(
+        self, batch: Batch, scores: Scores, start: int, stop: int, *, learn: bool, early: NDArray[np.float32] = NO_EARLY
+    ) -> tuple[Callable[..., int], tuple[Any, ...]]:
+        """Return the kernel that the options ask for, and its arguments to score or learn rows [start, stop).
+
+        The kernel returns -1; or the row whose score is not finite; or -2 - row if losses had risen by that row. The
+        arguments are valid while `generation` stays the same. The batch has labels in the units of labels already.
+        """
+        model, work, rows = self._model, self._work, (batch, scores, start, stop, learn)
+        decay = model.decay if model.rule.decay.active else None
+        trust = model.start if len(model.start) else None
+        origins = work.origins if self.options.counted else None
+        if self.options.classes:
+            return process_classes, (model, self._watch, work, self._class_work, *rows)
+        if self.options.mixed:
+            extras = (decay, trust, origins, self._watch)
+            return process_mixed, (model, *extras, work, batch, early, scores, start, stop, learn)
+        if self.options.collisions == "share":
+            return process_shared, (model, decay, work, *rows)
+        tuples = model.tuples if self.options.method == "tuples" else None
+        return process_plain, (model, decay, trust, origins, tuples, work, *rows)
+
+    def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
+        """Prepare and learn rows [start, stop) in portions; rehearse the first examples when centres or cuts change."""
+        for begin, end in self.preparation.portions(batch, start, stop):
+            at = begin
+            for prepared in self.preparation.prepare_to_learn(batch, begin, end):
+                after, rows = at + len(prepared.labels), len(prepared.labels)
+                self._process(prepared, 0, rows, _rows(scores, at, after), learn=True, first=at, early=early[at:after])
+                at = after
+                known = self.preparation.take_first_examples()
+                if known is not None and self.units.fixed:
+                    forget_recent(self._state.recent)
+                    self._rehearse(self.units.to_units(known), self._state.recent, at - 1)
+
+    def _make_room(self, longest: int) -> None:
+        """Make the scratch large enough for examples of `longest` base features: kernels check no bounds."""
+        if longest > self._longest:
+            self.generation += 1
+            self._longest = longest
+            self._work = empty_scratch(self.options, longest)
+
+
+def is_of_preparation(name: str) -> bool:
+    """Return whether this name of `Learner.sums` says how examples are prepared, or in which units labels are."""
+    return name == LABEL_UNITS or (name.startswith(_PREPARED) and name != _PREPARED + TRUNCATED_USERS)
+
+
+def _end_of(learned: NDArray[np.int64], count: int, stop: int) -> int:
+    """Return the end of the first `count` of the rows `learned`; `stop` if there are fewer."""
+    return int(learned[count - 1]) + 1 if count <= len(learned) else stop
+
+
+def _not_finite(row: int) -> ModelError:
+    return ModelError(f"expected a finite score, found infinity or NaN at row {row}: weights or values overflow", row)
+
+
+def _rows(scores: Scores, start: int, stop: int) -> Scores:
+    """Return views of rows [start, stop) of all columns; an `early` without rows stays without rows."""
+    return Scores._make(column[start:stop] for column in scores)

@@ -1,0 +1,46 @@
+"""Compiles the kernels of a learner, by having a small one learn a made-up stream."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from stream_apple.core.batch import Batch
+from stream_apple.learners.apple.growth import FEWEST_EXAMPLES
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.options import BITS, RESERVOIR, Options
+
+_EPOCHS = 3  # after so many, cuts were fitted again, parents were appraised, and tuples were selected
+
+
+def warm_up_learning(options: Options) -> None:
+    """Compile every kernel of a learner with these options (once per machine)."""
+    # Neither the table's size nor the reservoir's changes code.
+    chosen: dict[str, int] = {"bits": BITS.low}
+    if options.discretise != "none":
+        chosen["reservoir"] = RESERVOIR.low
+    if options.refit_epochs:
+        chosen["refit_epochs"] = 1
+    trial = Learner(replace(options, **chosen))  # type: ignore[arg-type]
+    batch = _made_up_batch(options.wanted_columns())
+    for _ in range(_EPOCHS):
+        trial.learn(batch, 0, len(batch.labels), Scores.empty(len(batch.labels)))
+        trial.end_epoch()
+    trial.predict(batch)
+    trial.slots()
+
+
+def _made_up_batch(columns: frozenset[str]) -> Batch:
+    """Return examples of two numbers and a category, enough for a model to grow, with the further `columns`."""
+    examples, features = FEWEST_EXAMPLES, 3
+    draw = np.random.default_rng(0)
+    keys = np.tile(np.arange(1, features + 1, dtype=np.uint64), examples)
+    keys[2::features] += draw.integers(0, 4, examples).astype(np.uint64)
+    values = draw.uniform(-1, 1, len(keys)).astype(np.float32)
+    values[2::features] = 1.0
+    labels = (values[::features] > 0.0).astype(np.float64)
+    batch = Batch(np.arange(0, len(keys) + 1, features), keys, values, labels, np.ones(examples))
+    return batch._replace(
+        spaces=np.ones(len(keys) if "spaces" in columns else 0, np.uint64),
+        attributes=np.tile(np.arange(1, 4, dtype=np.uint64), examples if "attributes" in columns else 0),
+        users=np.ones(examples if "users" in columns else 0, np.uint64),
+    )

@@ -1,0 +1,148 @@
+"""The taken slots of the same buckets of several models, stacked in arrays, to be merged at once.
+
+A key's bucket depends on the key and the size of the table alone, so buckets are merged one by one, and a stack takes
+no more memory than a block of each model. It holds copies, so the models stay as they are. Of a table that is not full
+only the cache lines that hold something are read.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.jit import kernel, part
+from stream_apple.learners.apple.kernels.decay import settle
+from stream_apple.learners.apple.state.model import Decay, DecayRule
+from stream_apple.learners.apple.state.table import COMPANION, SIDES, SLOT, U0, U1, U3, Index, Table, taken_slots
+
+
+class ReadableTable(Protocol):
+    """A table, perhaps compressed, of which a merge reads one block at a time; several threads may do so at once."""
+
+    def nominees(self) -> NDArray[np.int64]:
+        """Return the slots of parents that became so since the last merge, int64[k], ascending."""
+        ...
+
+    def most_taken(self) -> int:
+        """Return how many slots are taken in the block in which most are."""
+        ...
+
+    def part(self, start: int, stop: int, memory: Table) -> Table:
+        """Return slots [start, stop), a block or the constant's, as a table, which nobody may change.
+
+        It may be in `memory`, which is as large as a block and may be written over.
+        """
+        ...
+
+    def copy(self) -> Table:
+        """Return a copy of the whole table."""
+        ...
+
+
+class Stack(NamedTuple):
+    """The slots of several models that are taken in the same buckets, one after another.
+
+    All but `starts` are arrays [models, slots] like `Table`'s, [models, 0] where these are empty.
+
+    starts  int64[models, n]  where each bucket's slots begin, and where the last one's end; n is more than there are
+            buckets. After them is room for one more slot, because `settle` leaves out the last one
+    """
+
+    slots: NDArray[np.void]
+    companions: NDArray[np.void]
+    residuals: NDArray[np.void]
+    stamps: NDArray[np.float64]
+    counts: NDArray[np.void]
+    class_weights: NDArray[np.float32]
+    ablations: NDArray[np.float64]
+    starts: NDArray[np.int64]
+
+    def part(self, at: int, size: int | None = None) -> Table:
+        """Return the first `size` slots of one model as a table; None: all of them."""
+        columns = {name: getattr(self, name)[at, :size] for name in ("slots", "companions", *SIDES)}
+        return Table(tags=np.zeros(0, np.uint64), admission_filter=np.zeros(0, np.uint8), **columns)
+
+
+def empty_stack(models: int, buckets: int, slots: int, like: Table) -> Stack:
+    """Return an empty stack for so many models, with arrays as the table `like` has.
+
+    buckets, slots  the most of each model, of slots those that are taken
+    """
+    size = slots + 1
+    side_arrays = {"companions": np.zeros((models, size if len(like.companions) else 0), COMPANION)}
+    for name in SIDES:
+        side = getattr(like, name)
+        side_arrays[name] = np.zeros((models, size if len(side) else 0, *side.shape[1:]), side.dtype)
+    named: dict[str, Any] = side_arrays
+    raw = np.zeros((models, size * SLOT.itemsize), np.uint8)
+    return Stack(slots=raw.view(SLOT), starts=np.zeros((models, buckets + 1), np.int64), **named)
+
+
+@kernel
+def gather_taken(table: Table, buckets: NDArray[np.int64], into: Table, starts: NDArray[np.int64], first: int) -> None:
+    """Write the taken slots of these buckets one after another, behind those of the first `first` buckets.
+
+    The bucket behind the table's last is the constant's. `into` and `starts` are one model's part of a stack.
+    """
+    end: Index = np.uint64(starts[first])
+    for at in range(len(buckets)):
+        bucket = np.uint64(buckets[at])
+        taken = U1 if bucket == np.uint64(len(table.tags)) else taken_slots(table.tags[bucket])
+        place = bucket << U3
+        while taken != U0:
+            if taken & U1 != U0:
+                _copy_row(table, place, into, end)
+                end += U1
+            taken >>= U1
+            place += U1
+        starts[first + at + 1] = end
+
+
+def settle_stack(stack: Stack, buckets: int, decays: Sequence[Decay], rule: DecayRule) -> None:
+    """Write the decayed weights to the stack's first `buckets` buckets; those of a constant stay as they are."""
+    if not rule.active:
+        return
+    for at, decay in enumerate(decays):
+        slots = stack.part(at, int(stack.starts[at, buckets]) + 1)
+        settle(slots, Decay(*(array.copy() for array in decay)), rule)
+
+
+def copy_into(table: Table, given: Table) -> None:
+    """Copy all monomials of a table into another one of the same size, in place of those that it has."""
+    _copy_taken(table, given)
+    table.tags[:] = given.tags
+    table.admission_filter[:] = given.admission_filter
+
+
+@kernel
+def _copy_taken(table: Table, given: Table) -> None:
+    """Copy the slots that are taken in either table, and the constant's: others are 0 in both."""
+    buckets = np.uint64(len(table.tags))
+    for bucket in range(buckets + U1):
+        constant = bucket == buckets
+        taken = U1 if constant else taken_slots(table.tags[bucket] | given.tags[bucket])
+        place = bucket << U3
+        while taken != U0:
+            if taken & U1 != U0:
+                _copy_row(given, place, table, place)
+            taken >>= U1
+            place += U1
+
+
+@part
+def _copy_row(table: Table, place: Index, other: Table, to: Index) -> None:
+    """Copy a slot, and its rows of the companions and side arrays that the table has."""
+    other.slots[to] = table.slots[place]
+    if len(table.companions) > 0 and table.slots[place]["degree"] <= 1:
+        other.companions[to] = table.companions[place]
+    if len(table.residuals) > 0:
+        other.residuals[to] = table.residuals[place]
+    for c in range(table.stamps.shape[1] if len(table.stamps) > 0 else 0):
+        other.stamps[to, c] = table.stamps[place, c]
+    if len(table.counts) > 0:
+        other.counts[to] = table.counts[place]
+    for c in range(table.class_weights.shape[1] if len(table.class_weights) > 0 else 0):
+        other.class_weights[to, c] = table.class_weights[place, c]
+    if len(table.ablations) > 0:
+        other.ablations[to] = table.ablations[place]

@@ -1,0 +1,541 @@
+"""Each option of a learner is declared here, once: its type, bounds and default, and what it does.
+
+The docstring below an option is its text in `docs/configuration.md`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from stream_apple.learners.apple.options.declaration import IntegerBounds, NumberBounds, Option, declarations_of
+from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, NGRAM, Ngrams, parse_ngrams
+
+Method = Literal["apple", "linear", "quadratic", "cubic", "tuples"]
+Loss = Literal["squared", "logistic", "softmax"]
+Combine = Literal["mix", "off"]
+Selection = Literal["evidence", "weight", "ssm", "mi", "cv"]
+Descent = Literal["adaptive", "plain"]
+WarmStart = Literal["none", "naive_bayes"]
+Discretise = Literal["none", "quantile", "mdl", "auto", "spline"]
+Collisions = Literal["evict", "share"]
+Drift = Literal["ignore", "restart"]
+Votes = Literal["all", "sampled"]
+StackLoss = Literal["plain", "clipped", "log"]
+OnOff = Literal["off", "on"]
+
+BITS = IntegerBounds(8, 30)
+ALPHA = NumberBounds(0, 2)
+LEARNING_RATE = NumberBounds(0, 1000)
+CLASSES = IntegerBounds(2, 1000)
+"""Of softmax; the other losses have 0."""
+MAX_FEATURES_PER_EXAMPLE = IntegerBounds(2, 1 << 24)  # the constant is one of them
+RESERVOIR = IntegerBounds(20, 10_000)
+BY_KEY = "key"
+"""The user is the record's key."""
+
+
+@dataclass(frozen=True)
+class DeclaredOptions:
+    """The options as they are declared; `Options` checks them, and replaces None by what goes with the others."""
+
+    method: Annotated[Method, Option("Which products of features are learned.")] = "apple"
+    """Which products of features are learned, besides the features themselves. `apple`: those that prove useful while
+    the stream runs. `linear`: none. `quadratic`: all of two features; `cubic`: also all of three. `tuples`: all of
+    `order` features of different attributes; a feature's attribute is its name before the first "=". `tuples` is for
+    categories, and numbers in bins, with up to some dozens of attributes, whose few values keep their meaning: error
+    rates on covertype were .165 with `order = 3`, .194 with `quadratic` and .201 with `apple`; on poker hands .087 with
+    pairs, .097 and .255, and 0 with pairs and `warm_start`. `apple` is for thousands of words, and for meanings that
+    drift: on planted categories that drift its error rate was .215, and that of tuples .265."""
+    loss: Annotated[Loss, Option("The loss that is minimised.")] = "squared"
+    """The loss that is minimised: `squared` for labels that are amounts; `logistic` for two labels, 1 and either -1 or
+    0; `softmax` for labels that are one of `classes`."""
+    classes: Annotated[
+        int,
+        Option(
+            "With --loss softmax: labels are whole numbers from 0 to CLASSES - 1.",
+            IntegerBounds(0, CLASSES.high),
+            first=0,
+        ),
+    ] = 0
+    """How many classes there are with `loss = "softmax"`, 2 to 1000; with another loss it is 0. Labels are whole
+    numbers from 0 to classes - 1, which exclude each other and have no order. A prediction is the most probable class,
+    with its probability. For two classes `logistic` is better: it mixes six predictors, softmax three. Each class adds
+    20 bytes to a slot (8 with method `linear`, 16 with other methods or `combine = "off"`), so many classes need few
+    `bits`. Time is proportional to classes times features."""
+    bits: Annotated[int | None, Option("The table has 2^bits slots.  [default: 18, cubic 24]", BITS)] = None
+    """The size of the table: 2^bits slots of 32 bytes for each partition, and a monomial takes one of them. With
+    `combine = "mix"` a base feature takes 16 bytes more. The default is 18; it is 24 with method `cubic`, and 22 with
+    `order` above 2. A full table evicts what is least useful."""
+    learning_rate: Annotated[
+        float | None,
+        Option("Step size.  [default: 0.5, of mixed classes 0.75]", LEARNING_RATE),
+    ] = None
+    """The size of the adaptive update's steps. With `combine = "mix"` it hardly matters, except with `loss =
+    "softmax"`, where only three predictors learn, all at this rate: there the default is 0.75, and elsewhere 0.5. On
+    twelve sets of 2 to 10 classes 0.75 took 5 % off the loss, 1 % off the errors and 3 % off the features; with 29
+    classes it added 2.5 % and .4 %. Twice the default took 7 % off the loss of the twelve, but added up to 4 % where
+    labels are noisy."""
+    combine: Annotated[
+        Combine | None,
+        Option(
+            "Publish a mixture of predictors (mix), or apple's own score as in the paper (off).  "
+            "[default: mix with apple]",
+            first="off",
+        ),
+    ] = None
+    """What is published. `mix`: the mixture of six predictors, which all learn. It is never noticeably worse than the
+    linear one, at any learning rate. `off`: the score of the paper's learner, as before this setting existed; the other
+    methods have only that, by default."""
+    alpha: Annotated[
+        float,
+        Option(
+            "An epoch adds PARENTS * s^ALPHA parents; s is the mean number of features of an example.",
+            ALPHA,
+            expert=True,
+        ),
+    ] = 1.0
+    """How many parents the end of an epoch adds: parents * s^alpha, where s is the mean number of features of an
+    example, in a mixture at least 12."""
+    parents: Annotated[
+        float | None,
+        Option(
+            "The factor PARENTS of --alpha.  [default: 2 in a mixture, else 1]",
+            NumberBounds(0, 100),
+            first=1.0,
+            expert=True,
+        ),
+    ] = None
+    """The factor in `alpha`. The default is 2, and 1 with `combine = "off"`."""
+    selection: Annotated[
+        Selection | None,
+        Option(
+            "How parents are chosen. ssm, the paper's other heuristic, needs --combine off; mi needs --loss logistic. "
+            "--method tuples chooses tuples by mi or cv.  [default: evidence in a mixture, else weight; tuples mi, "
+            "with squared loss cv]",
+            first="weight",
+            expert=True,
+        ),
+    ] = None
+    """How the end of an epoch chooses parents with method `apple`. `evidence`, the default of a mixture: by weight
+    times scale, with less for monomials that were seen seldom. `weight`, the default of `combine = "off"`: by weight
+    times scale. `mi`: by the summand of the mutual information that a monomial's presence has with the label (`loss =
+    "logistic"`; 32 bytes a slot more). `ssm`: by the squared residuals of its examples, the paper's other heuristic
+    (`combine = "off"`; 16 bytes a slot more). The default is best as a rule. Error rates of a mixture in one pass, `mi`
+    / `evidence`: poker hands .348/.358, covtype .224/.221, letter .106/.104, magic04 .160/.159, a9a .152/.152; with
+    `combine = "off"` `mi` was worse. With method `tuples` it scores the tuples of which `selection_share` keeps the
+    best. `mi`, the default with logistic loss: by their mutual information with the label, which favours attributes of
+    many values. `cv`, for either loss: by how much greater the loss would have been without them (8 bytes a slot more).
+    Both take 32 bytes a slot besides."""
+    product_budget: Annotated[
+        int | None,
+        Option(
+            "Growth allows so many products an example on average; 0: no limit.  [default: 1000 in a mixture, else 0]",
+            IntegerBounds(0, MAX_FEATURES_PER_EXAMPLE.high),
+            first=0,
+            expert=True,
+        ),
+    ] = None
+    """How many features an example may have on average from products of parents; time is proportional to it. When it is
+    used up, the parents that earn least make room. The default is 1000, or 500 with `discretise` auto or spline and
+    `budget_per_feature = 0`. 0: no limit, the only choice with `combine = "off"`."""
+    budget_per_feature: Annotated[
+        float | None,
+        Option(
+            "Growth allows so many products for each base feature of an example; 0: see --product-budget.  "
+            "[default: 16 in a mixture, else 0]",
+            NumberBounds(0, 1000, closed=True),
+            first=0.0,
+            expert=True,
+        ),
+    ] = None
+    """How many products of parents growth allows for each base feature that an example has on average: at least 250 in
+    all, and at most `product_budget`. Examples of few features need few products, and time is proportional to them.
+    Only products that have proved useful get all of it: as far as the mixture still trusts its linear predictor, growth
+    keeps to two fifths. On forty sets of up to 8,000 examples error rates with 12, 16 and 20 were alike, at 1, 1.1 and
+    1.2 times the time; on 200,000 examples whose labels need pairs of 20,000 words the losses were .390, .372 and .367.
+    0: growth keeps to `product_budget`, as it does if only that is set."""
+    max_degree: Annotated[
+        int | None,
+        Option(
+            "Products have at most so many factors.  [default: 4 in a mixture, else 250]",
+            IntegerBounds(1, 250),
+            first=250,
+            expert=True,
+        ),
+    ] = None
+    """The most factors that a product has with method `apple`. On forty sets the errors with 4 were those without a
+    bound, and those with 2 were 3.5 % higher. Products of more factors can't be read, and add nothing."""
+    votes: Annotated[
+        Votes | None,
+        Option(
+            "Products ask for slots in all examples, or in one of four (sampled).  "
+            "[default: sampled in a mixture, else all]",
+            first="all",
+            expert=True,
+        ),
+    ] = None
+    """In which examples a product of parents without a slot asks for one. `all`: in each. `sampled`: in one of four,
+    from the 16,384th example on, where it counts twice as much. If most products of an example have no slot, `sampled`
+    takes a fifth less time: on 200,000 examples of 57 of 20,000 words the loss was .2891 for .2883. If most have one,
+    both take the same."""
+    shrinkage: Annotated[
+        float | None,
+        Option(
+            "Small weights shrink by w^2 / (w^2 + SHRINKAGE) in one predictor; 0: a fast linear one in its place.  "
+            "[default: 0.001 in a mixture]",
+            NumberBounds(0, 1, closed=True),
+            first=0.0,
+            expert=True,
+        ),
+    ] = None
+    """How much the mixture's last predictor shrinks small weights, which are mostly noise: to w * w^2 / (w^2 +
+    shrinkage), w being the average weight of a feature at its largest value. On forty sets errors were .3 % lower, and
+    on 200,000 examples whose labels need pairs of 20,000 words the loss was .362 for .370; with 0.0003 and 0.003 it was
+    much the same. 0: a linear predictor at ten times the learning rate in its place, as in the first version; the only
+    choice with `combine = "off"`, `loss = "softmax"`, `l1` or `l2`."""
+    stack_loss: Annotated[
+        StackLoss | None,
+        Option(
+            "What the mixture's stack learns from: with --loss squared the loss of its score (plain) or of the clipped "
+            "score; with softmax its log loss, or there is none (plain).  [default: clipped or log in a mixture]",
+            first="plain",
+            expert=True,
+        ),
+    ] = None
+    """The loss by which the stack learns: it combines the scores of the mixture's predictors. With `loss = "squared"`
+    it is `clipped`, that of the combined score within the smallest and the largest label, which is how it is published,
+    or `plain`, that of the score before, to which 1.2 is as wrong as 0.8 if labels are at most 1; as in the first
+    version. On 21 sets of two labels errors were 2 % and losses 4 % lower with `clipped`. Of amounts few are the
+    smallest or the largest, so it makes no difference. With `loss = "softmax"` it is `log`, that of the combined
+    probabilities; with `plain` there is no stack, as in the first version, and apple takes its place."""
+    early_growth: Annotated[
+        int | None,
+        Option(
+            "A model also grows after so many examples, and each time that they have doubled; 0: it does not.  "
+            "[default: 60 in a mixture, else 0]",
+            IntegerBounds(0, 1_000_000_000),
+            first=0,
+            expert=True,
+            unit="examples",
+        ),
+    ] = None
+    """A new model need not wait for its first epoch to end: it also grows, by a quarter of the parents, when it has
+    learned this many examples, twice as many, four times as many, and so on, and again so after each restart (`drift`).
+    Half of these new parents are base features. Where base features are rare (more than ten of them for each that an
+    example has) a model does not grow early. On 39 sets of up to 8,000 examples, in six epochs, errors were 7 % lower.
+    0: a model grows only when epochs end."""
+    rehearsal: Annotated[
+        OnOff | None,
+        Option(
+            "Learn the latest examples again when a model grows early, the first when numbers are centred or cut.  "
+            "[default: on in a mixture]",
+            first="off",
+            expert=True,
+        ),
+    ] = None
+    """Whether examples are learned again when they get new features: the first ones when numbers are centred, and when
+    they are cut, and the latest, up to 1,024, after each early growth. Otherwise new features would start from nothing,
+    though examples with them are known (rehearsal: Robins 1995). Examples of one label are not learned again. Shares
+    and stack of the mixture learn from each example once. On 41 sets of up to 8,000 examples errors were 6 % lower, on
+    20 others 9 %. `off`: each example is learned once, as in the first version; the only choice with `combine = "off"`,
+    `selection = "mi"`, `warm_start`, `personalise`, `l1` or `l2`."""
+    label_units: Annotated[
+        int | None,
+        Option(
+            "With --loss squared: learn labels in units of the standard deviation of the first so many; 0: as they "
+            "are.  [default: 10 in a mixture, else 0]",
+            IntegerBounds(0, 10_000),
+            first=0,
+            expert=True,
+            unit="examples",
+        ),
+    ] = None
+    """With `loss = "squared"`: labels are learned less their mean and in units of their standard deviation, both those
+    of the first this many labels, so that prices in cents and fractions of one are learned equally fast. Predictions
+    and losses are in the units of the labels. On nine sets of amounts the loss was .54 times that without (geometric
+    mean). Labels that are 0 or 1, or -1 or 1, are learned as -1 and 1 from the start. 0: labels are learned as they
+    are, as in the first version."""
+    drift: Annotated[
+        Drift | None,
+        Option(
+            "When losses have risen for good, learn fast again (restart), or go on (ignore).  "
+            "[default: restart in a mixture]",
+            first="ignore",
+            expert=True,
+        ),
+    ] = None
+    """What the model does when its loss has risen by more than chance explains (ADWIN: Bifet, Gavalda 2007). `restart`:
+    it multiplies all weights by how far its scores still hold on the latest examples, from 1 (as before) to -1 (turned
+    over); the less they hold, the faster it then learns and grows. After all labels were flipped in the middle of three
+    streams of 8,000 examples, the error rate was back after 301, 281 and 279 examples; with `ignore` after 2,622, 1,902
+    and 2,569. `ignore`: nothing; the only choice with `combine = "off"`."""
+    fallback: Annotated[
+        bool,
+        Option(
+            "One new parent of an epoch is the first of the smallest degree (the paper's rule).",
+            first=False,
+            expert=True,
+            section="",
+        ),
+    ] = False
+    descent: Annotated[
+        Descent,
+        Option(
+            "plain: gradient descent as in the paper's Theorem 1, with --combine off --loss logistic --l2 NUMBER.",
+            first="adaptive",
+            expert=True,
+            section="",
+        ),
+    ] = "adaptive"
+    """`plain` is gradient descent with steps of 1 / (l2 * (t + 1)), for which Theorem 1 of Agarwal et al. 2014 holds:
+    it has no learning rate, and minimises the mean loss + l2 * |w|^2 / 2, the constant's weight included. The weights
+    in the table then mean something only by their order."""
+    l2: Annotated[
+        float,
+        Option(
+            "Each step shrinks all weights by this much times its rate.", NumberBounds(0, 1000, closed=True), first=0.0
+        ),
+    ] = 0.0
+    """Weight decay: each step of a predictor shrinks all its weights but the constant's by this much times the step's
+    rate (Vowpal Wabbit's units). Set 0.0001 to 0.001 if there are fewer examples than features: on 1,000 news articles
+    of 10,000 words the mixture's test loss fell from .277 to .267. Otherwise the shrinking steps of the adaptive update
+    are enough: on 13,000 to 20,000 examples 0.00001 changed the loss by less than .003, mostly for the worse, and 0.001
+    added .01 to .25. Decay also forgets what is no longer seen."""
+    l1: Annotated[
+        float,
+        Option(
+            "Each step draws all weights to 0 by this much times its rate.",
+            NumberBounds(0, 1000, closed=True),
+            first=0.0,
+        ),
+    ] = 0.0
+    """Each step draws the weights to 0 by this much times its rate, divided by the feature's largest value; there they
+    stay, and the end of an epoch frees the slots of products without weight. Set 0.00001 with method `apple` if
+    features are many and rare, if the table is too small, or if people are to read the model: the mixture of 20news
+    kept 21,809 of 34,162 products, and its test loss fell from .185 to .181; that of a9a kept 3,912 of 4,618 at the
+    same loss. With `combine = "off"` it may cost more (20news: .227 to .270; a9a: .342 to .338). 0.0001 is too much: it
+    adds .005 to .08. A slot takes 16 bytes more, 40 in a mixture."""
+    order: Annotated[
+        int | None,
+        Option(
+            "With --method tuples: how many features of different attributes are multiplied.  [default: 2]",
+            IntegerBounds(0, 4),
+            first=0,
+        ),
+    ] = None
+    """How many features of different attributes are multiplied with method `tuples`; the base features are learned too.
+    The default is 2; 0 with other methods. With 3, error rates fell from .193 to .165 on covertype and from .063 to
+    .045 on letters (12 and 16 attributes, 30,000 and 16,000 examples), and not on two other sets, at three to four
+    times as many features an example. Tuples beyond `limits.max_features_per_example` are left out."""
+    selection_share: Annotated[
+        float,
+        Option(
+            "With --method tuples: keep this share of the tuples when an epoch has ended.",
+            NumberBounds(0, 1),
+            first=1.0,
+            expert=True,
+        ),
+    ] = 1.0
+    """Which share of the tuples that were seen is kept, by `selection`, when an epoch has ended and 1,000 examples were
+    seen (method `tuples`). Later examples learn from these alone, and the slots of the others are free. It makes the
+    table smaller and examples shorter, not predictions better: on four sets the error rates of pairs with .6 were
+    within .002 of those of all pairs, and on one they fell from .087 to .053; on two sets .3 of the triples were
+    enough. What is left out never comes back. A tuple with an attribute that comes later is learned at once, and judged
+    when that epoch ends."""
+    hierarchical: Annotated[
+        bool,
+        Option(
+            "With --selection-share: select attributes first, then pairs of those, and so on.", first=False, expert=True
+        ),
+    ] = False
+    """With `selection_share` below 1: the first epoch selects attributes, the second pairs of those, and so on up to
+    `order`. Use it if attributes are too many for all their tuples to be tried at once; otherwise error rates without
+    it were lower on three sets of four. It overlooks attributes that say something only together, and attributes that
+    come later are in no tuple."""
+    warm_start: Annotated[
+        WarmStart,
+        Option("Start scores from naive Bayes on the examples so far, with --loss logistic.", first="none"),
+    ] = "none"
+    """Where scores start before weights have learned anything, with `loss = "logistic"`. `none`: at 0. `naive_bayes`:
+    at the naive Bayes estimate from the examples so far, counted by features; by pairs with `quadratic`, by triples
+    with `cubic`. The estimate is trusted as far as it has proved right, and weights learn the rest. Use it for text
+    with any method, and for categories of few values, or intervals, with `quadratic` or `cubic`, if labels depend on
+    values together. Counts do not fade, so don't use it if the stream drifts or categories have many values. Error
+    rates in one pass, `none` / `naive_bayes`: poker hands, quadratic .207/.023 and cubic .141/.049; newsgroups, linear
+    .105/.093 and mixture .099/.092; letter, quadratic .076/.072; mushrooms, linear .011/.005; covtype .210/.208. If
+    many features say the same it may cost: a9a, quadratic .154/.155. Only features with the value 1 are counted. In a
+    mixture the linear predictors start at 0. It takes 32 bytes a slot more, and two to three times as long."""
+    ngrams: Annotated[
+        Mapping[str, int] | Ngrams,
+        Option(
+            f"Make features of two to N (at most {NGRAM.high}) neighbours in NAMESPACE, in the order of the file; "
+            f"{ALL_NAMESPACES!r} stands for every other namespace, and nothing before the = for features without one.",
+            NGRAM,
+            first=(),
+            expected=f"namespaces and numbers up to {NGRAM.high}, as in {{ text = 2 }}, or text=2 in the environment",
+            parse=parse_ngrams,
+            metavar="NAMESPACE=N,...",
+        ),
+    ] = ()
+    """In which namespaces neighbours are features too, as with Vowpal Wabbit's `--ngram`: with `{ text = 2 }` each two
+    features of `text` that follow each other in the message are, with 3 each three as well. `"*"` is every namespace
+    that is not named, `""` the features without one; 1 exempts a namespace from `"*"`. Use it for text whose words come
+    in their order, if pairs say what single words don't: on 10,605 sentences about films AUC rose from .807 to .813
+    with `linear` and from .814 to .823 with `apple`, at twice the features. If the order means nothing, as where words
+    are sorted by number, it costs: 20news so sorted fell from .964 to .959. Not with method `tuples`. See *Words side
+    by side* in `docs/choosing-a-learner.md`."""
+    discretise: Annotated[
+        Discretise | None,
+        Option(
+            "Learn numbers as intervals (quantile, mdl), values and intervals (auto), or values and splines.  "
+            "[default: spline in a mixture]",
+            first="none",
+        ),
+    ] = None
+    """What a number is learned as. `none`: its value. `quantile`: the interval between quantiles in which the value
+    lies. `mdl`: the interval between cuts that tell labels apart; a feature that tells nothing stays a value. `auto`:
+    both the interval and the value, less its mean and in units of its standard deviation. `spline`, the default of a
+    mixture: that value, and how near it is to each of the two points that it lies between, of six in all, so that what
+    is learned of it has no jumps. On 40 sets errors with `auto` were 11 % higher than with `spline`, in nine tenths of
+    the time, and with `none` 45 % higher, in two thirds. `quantile` is the fastest, and better than values for
+    quadratic and cubic. Text and 0/1 features stay as they are. See *Numbers as intervals* in
+    `docs/choosing-a-learner.md`.
+    """
+    bins: Annotated[
+        int | None,
+        Option(
+            "Most intervals or points of a number.  [default: 12, auto and spline 6]",
+            IntegerBounds(2, 64),
+            first=12,
+            expert=True,
+        ),
+    ] = None
+    """The most intervals of a feature with `discretise` quantile (default 12) or auto (default 6), or the most points
+    of a spline (default 6), the least and the largest value among them. More than 12 intervals were worse on most sets,
+    as each has fewer examples to learn from."""
+    reservoir: Annotated[
+        int | None,
+        Option(
+            "Make cuts after so many examples.  [default: 500, auto 50, spline 40]",
+            RESERVOIR,
+            first=500,
+            expert=True,
+            unit="examples",
+        ),
+    ] = None
+    """After how many learned examples cuts are made; until then values are learned as they are. They stay for ever
+    unless `refit_epochs` says otherwise. The default is 500; 40 with `spline`, 50 with `auto`, and 150 with `auto` and
+    `centre = 0`. Set more if the first examples are not like the later ones."""
+    discretise_namespaces: Annotated[
+        str,
+        Option(
+            "Namespaces whose numbers are discretised, with commas between.  [default: all]",
+            first="",
+            expert=True,
+            pattern=r"^\S{0,1000}$",
+            expected="names with commas between, and no white space",
+            metavar="NAMES",
+        ),
+    ] = ""
+    """The namespaces whose numbers are discretised, separated by commas. Empty: all."""
+    centre: Annotated[
+        int | None,
+        Option(
+            "With --discretise auto or spline: centre numbers after so many examples.  [default: 5]",
+            IntegerBounds(0, RESERVOIR.high),
+            first=0,
+            expert=True,
+            unit="examples",
+        ),
+    ] = None
+    """With `discretise` auto or spline: after this many learned examples numbers are learned less their mean and in
+    units of their standard deviation, both those of the examples so far, and made anew each time that there are a
+    quarter more examples, until cuts are made; without `rehearsal` twice as many. A feature that has the value 1 and is
+    no number is not multiplied by itself. On forty sets the errors were 8 % lower than if numbers are centred when cuts
+    are made. 0, not with `spline`: numbers are centred once, at the median cut, and only if there are two labels, as in
+    the first version of `auto`."""
+    refit_epochs: Annotated[
+        int,
+        Option(
+            "Make cuts anew when so many epochs have ended; 0: never.",
+            IntegerBounds(0, 10_000),
+            first=0,
+            expert=True,
+        ),
+    ] = 0
+    """After how many epochs cuts are made anew, from a random sample of `reservoir` of the examples learned since the
+    last cuts. 0: never. Use it if numbers move away from where they were when the stream began, such as prices, or
+    sensors that age: a number that becomes ten times as large lies in the outermost interval for ever. A feature whose
+    cuts still fit its values keeps them, and all that its intervals have learned. Of one that has moved the intervals
+    are new features; the old ones and their products lose their slots at once. Not with method `tuples` or `collisions
+    = "share"`."""
+    personalise: Annotated[
+        str,
+        Option(
+            f"Users, named by the features of NAMESPACE, or with {BY_KEY!r} by record keys, have weights of their own. "
+            " [default: no users]",
+            first="",
+            pattern=r"^\S*$",
+            expected="a namespace without white space, 'key', or '' for no user",
+            metavar="NAMESPACE",
+        ),
+    ] = ""
+    """Whether users have weights of their own beside the shared ones, and what names the user: a namespace, such as
+    `user`, whose features do, or `key` for the record's key. Use it if users come back and differ in what the same
+    features mean to them: with 100 planted users, a tenth of whom mean the opposite, a quarter less spam passes at 1 %
+    of false alarms; if nobody differs, a third more does. A user without history gets the shared score. Partition the
+    topic by user, or each partition learns a fragment of every user; `bits` must hold users times features."""
+    collisions: Annotated[
+        Collisions, Option("share: the hashing trick, with --method linear or quadratic.", first="evict", expert=True)
+    ] = "evict"
+    """What happens to features for which the table has no room. `evict`: the least useful one loses its slot. `share`,
+    for methods `linear` and `quadratic`: the hashing trick; features of equal hash share a weight, which `inspect`
+    can't name. If there is room, both are the same. Use `share` for `quadratic` if products outnumber the slots by far
+    (20news in 2^18: test error .131, and .201 with `evict`); with `linear` it loses what `evict` keeps. See *Features
+    that share weights* in `docs/choosing-a-learner.md`."""
+    persistence: Annotated[
+        OnOff,
+        Option(
+            "on: scores also follow the latest label; only if that is known before the next example is scored.",
+            first="off",
+            expert=True,
+        ),
+    ] = "off"
+    """Whether scores also follow the latest label, as far as that has helped: in many streams an example's label is
+    like the one before, whatever its features. Only where each label is known before the next example is scored, the
+    loss is then that of answers that can be used. Of records in the order of time errors were .31 to .89 times as large
+    on three sets; on 53 others, most of them shuffled, they were the same. Once a label has come later than its example
+    (`pending_labels`), nothing follows it any more. Leave it `off` for examples that `join` has made: these come with
+    their labels, which were not known when an answer was needed. See *Labels that persist* in
+    `docs/choosing-a-learner.md`."""
+    pending_labels: Annotated[
+        int,
+        Option(
+            "With --label-delay: remember so many examples until their labels come.",
+            IntegerBounds(0, 10_000),
+            first=0,
+            expert=True,
+            unit="examples",
+        ),
+    ] = 2_000
+    """How many examples of a partition that have no label yet are remembered, by their `id` and with their scores. When
+    a record of the same id brings the label, the published score is judged (`stream_apple_asked_loss`), and a mixture
+    learns from these scores which predictor to trust, as they are the ones that were used. If more are waiting, a
+    sample is remembered: one id of two, of four, and so on up to 64. At most 2,000 with `discretise`. Not with `loss =
+    "softmax"`."""
+    max_features_per_example: Annotated[
+        int,
+        Option(
+            "Most features of an example; expansion stops there.",
+            MAX_FEATURES_PER_EXAMPLE,
+            expert=True,
+            section="limits",
+            unit="features",
+        ),
+    ] = 65_536
+
+
+DECLARED = {each.name: each for each in declarations_of(DeclaredOptions)}
+"""Name -> declaration."""
+FIRST = {name: each.option.first for name, each in DECLARED.items() if each.option.first is not None}
+"""What the first version did before these were options: its models are named without them."""

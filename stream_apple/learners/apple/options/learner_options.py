@@ -1,0 +1,158 @@
+"""`Options` checks and completes the options of a learner, and derives names, memory and columns from them."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stream_apple.learners.apple.options.contradictions import refuse_contradictions
+from stream_apple.learners.apple.options.declared_options import BY_KEY, DECLARED, FIRST, DeclaredOptions
+from stream_apple.learners.apple.options.defaults import fill_defaults
+from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, checked_ngrams
+
+RESERVOIR_ENTRIES = 1 << 15
+"""The most features that a reservoir holds: cuts are fitted before the example that no longer fits. So a snapshot's
+manifest, which has them all, stays below Kafka's default limit for a message."""
+
+# Sizes of the arrays of `state/table.py` and `state/work.py`, which can't be imported here.
+_SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES, _COUNTS_BYTES = 32, 16, 16, 32
+_BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
+_SCRATCH_BYTES = 92  # for each feature of an example
+_ORIGINS_BYTES = 48  # likewise, if examples are counted by label
+_TUPLE_NODE_BYTES, _ABLATION_BYTES = 24, 8
+_PLACE_BYTES = 4  # of each slot, where features share them
+_STAMP_BYTES = 8  # of what `kernels/decay.py` has beside each slot
+_PREPARED_BYTES = 30 << 20  # of what `preparation/preparation.py` makes at once
+_ENTRY_BYTES = 28  # of a reservoir: key, value, namespace and attribute
+_EXAMPLE_BYTES = 32  # size, label, importance weight and priority
+_COUNT_BYTES = 64  # of a value and a class, while a feature is cut by the entropy of classes
+_PENDING_BYTES = 600  # of an example that waits for its label
+
+
+@dataclass(frozen=True)
+class Options(DeclaredOptions):
+    """All that defines a model but its examples. Two learners with equal options and examples are equal to the bit.
+
+    A value out of its bounds raises ValueError, and so do options that exclude each other. None is replaced by the
+    default that goes with the other options: with method apple, `combine = "mix"` and what goes with it; with
+    `combine = "off"`, and for the other methods, the plain learner's.
+    """
+
+    def __post_init__(self) -> None:
+        for name, declaration in DECLARED.items():
+            if (given := getattr(self, name)) is not None or declaration.default is not None:
+                object.__setattr__(self, name, declaration.checked(given))
+        fill_defaults(self)
+        if "" in (names := self.namespaces_to_discretise) and names != ("",):
+            found = self.discretise_namespaces
+            raise ValueError(f"discretise_namespaces: expected names with commas between, found {found!r}")
+        object.__setattr__(self, "ngrams", checked_ngrams(self.ngrams, self._namespace_of_users))
+        refuse_contradictions(self)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether several predictors are learned, and their mixture is published."""
+        return self.combine == "mix"
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether examples are learned again when they get new features."""
+        return self.rehearsal == "on"
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether numbers are learned as values, too, beside their intervals or hats."""
+        return self.discretise in {"auto", "spline"}
+
+    @property
+    def selects_tuples(self) -> bool:
+        """Whether some tuples will be left out (Zaidi, Petitjean, Webb: sALR^n, and hsALR^n level by level)."""
+        return bool(self.order) and self.selection_share != 1.0
+
+    @property
+    def counted(self) -> bool:
+        """Whether examples are counted by label for each monomial."""
+        chosen_by = self.selects_tuples or (self.selection == "mi" and self.method != "tuples")
+        return chosen_by or self.warm_start != "none"
+
+    @property
+    def ablated(self) -> bool:
+        """Whether each monomial's contribution to predictions is measured."""
+        return self.selects_tuples and self.selection == "cv"
+
+    @property
+    def namespaces_to_discretise(self) -> tuple[str, ...]:
+        """The names of the namespaces; ("",) for all."""
+        return tuple(name.strip() for name in self.discretise_namespaces.split(","))
+
+    @property
+    def _namespace_of_users(self) -> str | None:
+        return self.personalise if self.personalise not in {"", BY_KEY} else None
+
+    def ngrams_of_namespaces(self) -> tuple[dict[str, int], int]:
+        """Return the size of n-grams by namespace, and the size in all other namespaces.
+
+        The namespace that names users has no n-grams, as a pair of users is not a user.
+        """
+        sizes = dict(self.ngrams)
+        others = sizes.pop(ALL_NAMESPACES, 1)
+        if (users := self._namespace_of_users) is not None:
+            sizes[users] = 1
+        return sizes, others
+
+    @property
+    def longest_ngram(self) -> int:
+        """The size of the longest n-gram: n-grams make at most so many features of each feature. 1 without n-grams."""
+        return max(dict(self.ngrams).values(), default=1)
+
+    def wanted_columns(self) -> frozenset[str]:
+        """Return which of the fields `spaces`, `attributes` and `users` of batches this model needs."""
+        wanted = {
+            "attributes": self.method == "tuples",
+            "spaces": self.discretise_namespaces or self.ngrams or self._namespace_of_users,
+            "users": self.personalise == BY_KEY,
+        }
+        return frozenset(name for name, reason in wanted.items() if reason)
+
+    @property
+    def class_blocks(self) -> int:
+        """How many numbers a class has for each slot, see `multiclass/layout.py`."""
+        return 0 if not self.classes else 5 if self.mixed else 2 if self.method == "linear" else 4
+
+    def model_bytes(self) -> int:
+        """Return the bytes of a model when its table is full: mostly 2^bits slots, each with its side arrays."""
+        slots = 1 << int(self.bits or 0)
+        each = _SLOT_BYTES
+        each += _COMPANION_BYTES if self.mixed else 0
+        each += (5 if self.mixed else 2) * _STAMP_BYTES if self.l1 > 0.0 else 0
+        each += _RESIDUALS_BYTES if self.selection == "ssm" else 0
+        each += _COUNTS_BYTES if self.counted else 0
+        each += _ABLATION_BYTES if self.ablated else 0
+        each += _PLACE_BYTES if self.collisions == "share" else 0
+        each += 4 * self.classes * self.class_blocks
+        scratch = _SCRATCH_BYTES
+        scratch += _ORIGINS_BYTES if self.counted else 0
+        scratch += _TUPLE_NODE_BYTES if self.method == "tuples" else 0
+        prepared = self._discretisation_bytes()
+        if self.personalise or self.ngrams:  # examples become as long before they are expanded, many at once
+            scratch += _SCRATCH_BYTES
+            prepared += _PREPARED_BYTES
+        prepared += self.pending_labels * _PENDING_BYTES
+        return slots * each + slots // 8 * _BUCKET_BYTES + prepared + self.max_features_per_example * scratch
+
+    def _discretisation_bytes(self) -> int:
+        if self.discretise == "none":
+            return 0
+        examples = int(self.reservoir or 0)
+        counted = examples * min(self.classes, examples) * _COUNT_BYTES if self.discretise == "mdl" else 0
+        sampled = 2 * examples * _EXAMPLE_BYTES if self.refit_epochs else 0
+        return 2 * RESERVOIR_ENTRIES * _ENTRY_BYTES + counted + sampled
+
+    def identity(self) -> dict[str, Any]:
+        """Return the options that name a model: all but those whose value stands for their absence (`first`)."""
+        named = {name: value for name, value in asdict(self).items() if name not in FIRST or value != FIRST[name]}
+        if not self.mixed:
+            # No score depends on it, and models of before go on with the default; but snapshots hold what it bounds.
+            named.pop("pending_labels", None)
+            if self.pending_labels != DeclaredOptions.pending_labels:
+                named["pending_labels"] = self.pending_labels
+        # As it is read back from a message, where it may be compared.
+        return named | {"ngrams": dict(self.ngrams)} if self.ngrams else named

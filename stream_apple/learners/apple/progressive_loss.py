@@ -1,0 +1,193 @@
+"""Progressive loss: the mean loss of scores given before their labels were learned (Blum, Kalai, Langford 1999).
+
+Sums run in the order of the examples, one by one, so they don't depend on how the stream was cut into batches.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import Batch
+from stream_apple.core.jit import kernel
+from stream_apple.learners.apple.kernels.losses import LOGISTIC, SOFTMAX, SQUARED, expected_label, loss_of
+from stream_apple.learners.apple.kernels.rows import Scores
+from stream_apple.learners.apple.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
+
+PREDICTORS = ("published", "linear", "apple")
+"""The predictors whose quality is kept, in the order of their numbers; apple only where predictors are mixed."""
+_APPLE = PREDICTORS.index("apple")
+
+# Indices of the sums, each weighted by importance; and of the counts of examples.
+WEIGHT, LOSS, LINEAR_LOSS, LABEL, SQUARED_LABEL, POSITIVE, PREDICTION = range(7)
+LABELLED, UNLABELLED = range(2)
+
+
+class LossReport(NamedTuple):
+    """Means per unit of importance weight; NaN before the first labelled example.
+
+    loss, linear_loss   of the published score, and of the linear predictor
+    best_constant_loss  of the constant that is best for the span, in hindsight
+    label, prediction   with the squared loss the means of both; with the logistic loss the share of label 1, and its
+                        mean probability
+    apple_loss          of apple's score, which equals `loss` unless predictors are mixed; NaN, too, if the span was not
+                        observed as a whole, see `observe_anew`
+    """
+
+    loss: float
+    linear_loss: float
+    best_constant_loss: float
+    label: float
+    prediction: float
+    apple_loss: float
+
+
+@kernel
+def _add(
+    batch: Batch, scores: Scores, start: int, stop: int, loss: int, spans: tuple[NDArray[np.float64], ...],
+    examples: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add rows [start, stop) to the spans: the whole, the epoch, and the recent, whose old sums are discounted first.
+
+    With the softmax loss, 1 for a right prediction and 0 for a wrong one is summed in place of the label, and the
+    probability of the predicted class in place of the prediction.
+    """
+    recent, keep = spans[2], 1.0 - 1.0 / RECENT
+    for row in range(start, stop):
+        label, weight = batch.labels[row], batch.weights[row]
+        labelled = not math.isnan(label)
+        examples[LABELLED if labelled else UNLABELLED] += 1
+        if not labelled:
+            continue
+        if loss == SOFTMAX:
+            linear_loss, prediction = scores.linear_losses[row], scores.probabilities[row]
+            shown, squared, positive = np.float64(scores.predictions[row] == label), 0.0, 0.0
+        else:
+            linear_loss = loss_of(loss, scores.linear[row], label)
+            prediction = expected_label(loss, scores.predictions[row])
+            shown, squared, positive = label, weight * label * label, weight * (label > 0.0)
+        for i in range(len(recent)):
+            recent[i] *= keep
+        for sums in spans:
+            sums[WEIGHT] += weight
+            sums[LOSS] += weight * scores.losses[row]
+            sums[LINEAR_LOSS] += weight * linear_loss
+            sums[LABEL] += weight * shown
+            sums[PREDICTION] += weight * prediction
+            sums[SQUARED_LABEL] += squared
+            sums[POSITIVE] += positive
+
+
+class ProgressiveLoss:
+    """Running losses since the start, in this epoch, and recently (exponentially forgotten).
+
+    loss        the number of the loss function, see `losses.py`
+    mixed       whether the published score is a mixture, so that apple's score is a different one
+    predictors  the names of the predictors whose quality is kept
+    """
+
+    def __init__(self, *, loss: int, mixed: bool = False) -> None:
+        self._loss = loss
+        self._mixed = mixed
+        self.whole = np.zeros(7)
+        self.epoch = np.zeros(7)
+        self.last_epoch = np.zeros(7)
+        self.recent = np.zeros(7)
+        self.examples = np.zeros(2, np.int64)
+        self.predictors = PREDICTORS if mixed else PREDICTORS[:_APPLE]
+        self._quality = self._new_quality()
+        self._missed = np.zeros(3)  # importance that was not observed of the whole, the epoch, and the last epoch
+
+    def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
+        """Add rows [start, stop) of the batch, and their scores, to all sums."""
+        for call, arguments in self.kernel_calls(batch, scores, start, stop):
+            call(*arguments)
+
+    def kernel_calls(
+        self, batch: Batch, scores: Scores, start: int, stop: int
+    ) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+        """Return what `add` calls, in order: each kernel with its arguments, which are valid until `observe_anew`."""
+        offered = (scores.predictions, scores.linear, scores.apple)[: len(self.predictors)]
+        return [
+            self._call_of_sums(batch, scores, start, stop),
+            self._quality.kernel_call(batch.labels, batch.weights, offered, start, stop),
+        ]
+
+    def _call_of_sums(
+        self, batch: Batch, scores: Scores, start: int, stop: int
+    ) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        spans = (self.whole, self.epoch, self.recent)
+        return _add, (batch, scores, start, stop, self._loss, spans, self.examples)
+
+    def end_epoch(self) -> None:
+        """Make the epoch's sums those of the last epoch, and begin new ones."""
+        self.last_epoch[:] = self.epoch
+        self.epoch[:] = 0.0
+        self._quality.end_epoch()
+        self._missed[2] = self._missed[1]
+        self._missed[1] = 0.0
+
+    def report(self, span: Span) -> LossReport:
+        """Return the means of one span."""
+        sums = self._sums(span)
+        weight = float(sums[WEIGHT])
+        if weight <= 0.0:
+            return LossReport(*[np.nan] * len(LossReport._fields))
+        loss, linear_loss, label, squared, positive, prediction = (
+            float(sums[of]) / weight for of in (LOSS, LINEAR_LOSS, LABEL, SQUARED_LABEL, POSITIVE, PREDICTION)
+        )
+        constant = self._best_constant_loss(span, label, squared, positive)
+        if self._loss == LOGISTIC:
+            label = positive
+        apple_loss = loss
+        if self._mixed:
+            apple_loss = self._quality.loss(span, _APPLE) if self._observed_all(span) else math.nan
+        return LossReport(loss, linear_loss, constant, label, prediction, apple_loss)
+
+    def quality(self, span: Span) -> dict[str, QualityReport]:
+        """Return the quality of each of `predictors`, by name; UNKNOWN unless the whole span was observed."""
+        complete = self._observed_all(span)
+        return {
+            name: self._quality.report(span, number) if complete else UNKNOWN
+            for number, name in enumerate(self.predictors)
+        }
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return all state that digests cover, by name: the arrays themselves."""
+        return {
+            "whole": self.whole,
+            "epoch": self.epoch,
+            "last_epoch": self.last_epoch,
+            "recent": self.recent,
+            "examples": self.examples,
+        }
+
+    def observed(self) -> dict[str, NDArray[np.generic]]:
+        """Return the counts for display only, by name: the arrays themselves."""
+        return {**self._quality.arrays(), "quality_missed": self._missed}
+
+    def observe_anew(self) -> None:
+        """Forget the counts for display, because the sums are another model's from now on.
+
+        The quality of a span is unknown if the span began before; the recent quality covers what came since.
+        """
+        self._quality = self._new_quality()
+        self._missed[:] = [sums[WEIGHT] for sums in (self.whole, self.epoch, self.last_epoch)]
+
+    def _best_constant_loss(self, _span: Span, label: float, squared: float, positive: float) -> float:
+        """Return the loss of the best constant, from means of the span; with the logistic loss, the label's entropy."""
+        if self._loss == SQUARED:
+            return max(squared - label * label, 0.0)
+        return float(-sum(p * np.log(p) for p in (positive, 1.0 - positive) if p > 0.0))
+
+    def _new_quality(self) -> PredictorQuality:
+        return PredictorQuality(loss=self._loss, predictors=len(self.predictors))
+
+    def _sums(self, span: Span) -> NDArray[np.float64]:
+        return {"whole": self.whole, "epoch": self.epoch, "last_epoch": self.last_epoch, "recent": self.recent}[span]
+
+    def _observed_all(self, span: Span) -> bool:
+        """Return whether all examples of the span were observed; the recent span always counts as observed."""
+        return span == "recent" or self._missed[("whole", "epoch", "last_epoch").index(span)] == 0.0

@@ -1,0 +1,196 @@
+"""What a model is made of, as kernels see it: its table, its scalars, and the rule by which it learns."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.learners.apple.state.table import Table, Words
+
+MAX_DEGREE = 250  # degrees are kept in a byte
+GROWN_AT = 3  # index of `Recent.filled`
+EXAMPLES, NONZEROS, FEATURES, TRUNCATED, OCCUPIED, EVICTED, DEFERRED, REFUSED = range(8)  # indices of counts
+LEVEL, SEEN, SINCE = range(3)  # indices of `Tuples.state`
+
+Bounds = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+class ExpansionRule(NamedTuple):
+    """Limits which products an example may have.
+
+    exhaustive    every monomial below `max_degree` is a parent
+    max_features  of an example after expansion
+    hash_bits     bits of the hash by which features share slots, see `shared_expansion.py`; 0: they share none
+    """
+
+    exhaustive: bool
+    max_degree: int
+    max_features: int
+    hash_bits: int
+
+
+class TupleRule(NamedTuple):
+    """Says which tuples of attributes have features; see `tuple_expansion.py`.
+
+    order      how many attributes each tuple has; 0 if method is not tuples
+    by_level   each level selects among the tuples whose smaller tuples were all selected
+    selecting  some tuples are left out
+    """
+
+    order: int
+    by_level: bool
+    selecting: bool
+
+
+class DecayRule(NamedTuple):
+    """The amounts of L2 and L1 regularisation; `active` says whether either is above 0."""
+
+    l2: float
+    l1: float
+    active: bool
+
+
+class Decay(NamedTuple):
+    """How far the weights of each predictor have shrunk since the table was last settled; empty without regularisation.
+
+    scale  float64[2], or float64[5] if predictors are mixed  a weight is scale * the number in the table
+    drawn  of the same shape  the L1 shrinkage so far, in the table's units, see `decay.py`
+    """
+
+    scale: NDArray[np.float64]
+    drawn: NDArray[np.float64]
+
+
+class LearningRule(NamedTuple):
+    """The options that kernels need; they do not change during a run.
+
+    loss       the number of the loss function, see `losses.py`
+    rate       the learning rate
+    alongside  learn the linear predictor too
+    mixed      learn all predictors, and publish their mixture
+    sampled_votes  products ask for slots in some examples only, see `admission.py`
+    shrinkage  of average weights, see `mixed_update.py`; 0: there is a fast linear predictor in place of the shrunk one
+    clipped_stack  the stack learns from the loss of its clipped score, see `mixture.py`
+    class_stack  a mixture of classes has a stack, see `multiclass/class_stack.py`
+    warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
+    plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the update is adaptive
+    classes    the number of classes of the softmax loss, see `multiclass/`; 0: there is one score
+    decay      the regularisation of the adaptive update
+    """
+
+    loss: int
+    rate: float
+    expansion: ExpansionRule
+    tuples: TupleRule
+    alongside: bool
+    mixed: bool
+    warm_start: int
+    plain_l2: float
+    decay: DecayRule
+    classes: int = 0
+    sampled_votes: bool = False
+    shrinkage: float = 0.0
+    clipped_stack: bool = False
+    class_stack: bool = False
+
+
+class ModelScalars(NamedTuple):
+    """The model's scalars, in arrays so that kernels can change them in place.
+
+    norm    float64[2]  the sum of importance * x^2 / scale^2, of apple and of the linear predictor
+    weight  float64[2]  the sum of the importance weights of the examples that moved each of the two
+    labels  float64[2]  smallest and largest of 0 and the labels learned, to which scores are clipped (squared loss)
+    counts  int64[8]    by the constants EXAMPLES ... REFUSED above
+    """
+
+    norm: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    labels: Bounds
+    counts: Counts
+
+
+class Mixture(NamedTuple):
+    """The state of the mixture of predictors; empty arrays if they are not mixed. See `mixture.py`.
+
+    stack      float64[6]   the stack's weight of each predictor
+    curvature  float64[36]  its matrix of second derivatives, symmetric
+    shares     float64[3]   of linear, average and stack in what is published; they sum to 1
+    heaviest   float64[1]   the largest importance weight learned: losses are compared in units of it
+    late       float64[4]   the shares of constant and slow linear; then the importance-weighted sum of labels (logistic
+                            loss: of labels 1) and the sum of importance weights; all 0 before a label was late
+    """
+
+    stack: NDArray[np.float64]
+    curvature: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    heaviest: NDArray[np.float64]
+    late: NDArray[np.float64]
+
+
+class Persistence(NamedTuple):
+    """What follows the latest labels; empty arrays if nothing does. See `persistence.py`.
+
+    share      float64[1]  of the predictor that sees the latest label in what is published
+    weights    float64[3]  its weights: of the mixture's score, the latest label, and the latest misses of the score
+    curvature  float64[9]  its matrix of second derivatives, of which the lower half is kept
+    latest     float64[2]  the latest label, and the mean of the latest misses; of k classes float64[1 + k]
+    """
+
+    share: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    curvature: NDArray[np.float64]
+    latest: NDArray[np.float64]
+
+
+class Recent(NamedTuple):
+    """The latest examples, in two halves that are filled in turn; empty if predictors do not mix.
+
+    keys    uint64[2 * RECENT_FEATURES]
+    values  float32[2 * RECENT_FEATURES]
+    roles   uint8[2 * RECENT_FEATURES], or empty if features have no roles
+    ends    int64[2 * RECENT_EXAMPLES]  where each example's base features end in its half
+    filled  int64[4]  the half that is being filled, the numbers of examples in both, and how many examples the model
+                      had learned when it last grew (GROWN_AT)
+    labels  float64[2 * RECENT_EXAMPLES], in units of labels; empty if examples are not learned again
+    weights  float64[2 * RECENT_EXAMPLES], likewise: importance
+    """
+
+    keys: NDArray[np.uint64]
+    values: NDArray[np.float32]
+    roles: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+    filled: NDArray[np.int64]
+    labels: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+class Tuples(NamedTuple):
+    """The tuples of attributes that were selected; empty sets before the first selection, and with other methods.
+
+    A tuple is a set of attributes, and its key the sum of theirs mod 2^64.
+
+    chosen  uint64[2^k]  the keys of the tuples that may have features, as a set: see `tuple_expansion.set_of`
+    known   uint64[2^k]  the keys of the attributes that tuples were chosen from, as a set
+    state   int64[3]     LEVEL: the order of the tuples that are being explored, one above the last order when all are
+                         selected; SEEN: how many tuples the last selection chose from; SINCE: how many examples had
+                         been learned at that selection
+    """
+
+    chosen: Words
+    known: Words
+    state: NDArray[np.int64]
+
+
+class Model(NamedTuple):
+    """All that kernels need of a model; `start` holds the trust in naive Bayes, see `naive_bayes.py`, or is empty."""
+
+    table: Table
+    scalars: ModelScalars
+    rule: LearningRule
+    mixture: Mixture
+    persistence: Persistence
+    recent: Recent
+    tuples: Tuples
+    start: NDArray[np.float64]
+    decay: Decay

@@ -1,0 +1,216 @@
+"""The scratch of one example, in which each phase of learning leaves its results to the next.
+
+The arrays are larger than what is in them; each phase returns how far they are filled.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_apple.core.batch import ALONE
+from stream_apple.core.jit import part
+from stream_apple.learners.apple.state.table import U1, Floats, Index, Slots, Words
+
+Numbers: TypeAlias = NDArray[np.uint32]
+Numbers64: TypeAlias = NDArray[np.float64]
+Roles: TypeAlias = NDArray[np.uint8]
+
+WAVE = 8192  # products looked up before the first of them is used, while memory fetches their slots
+LANES = 8  # products looked up at once
+MIXING = 6 + 2 + 36 + 6 + 3  # scores of predictors and stack (clipped and not), a matrix, a vector, `persistence.py`
+
+NODE = np.dtype(  # a parent present in the example, to be multiplied with base features first, first + 1, ...
+    [
+        ("key", np.uint64),
+        ("first", np.uint64),
+        ("x", np.float32),
+        ("damping", np.float32),
+        ("degree", np.uint8),
+        ("start", np.uint32),  # the number of its first product in its wave
+        ("origin", np.uint32),  # if features have roles: the number of the node that it is a product of,
+        ("by", np.uint32),  # and the number of the base feature
+    ],
+    align=True,
+)
+NEWCOMER = np.dtype(  # a monomial that will get a slot
+    [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8), ("parent", np.uint8)],
+    align=True,
+)
+ORIGIN = np.dtype(  # of a node or a newcomer, if examples are counted by label; order as in COUNTS
+    [("attributes", np.uint64), ("last", np.uint64), ("order", np.uint8)], align=True
+)
+TUPLE_NODE = np.dtype(  # of a node, with method tuples
+    [
+        ("attributes", np.uint64),  # the sum of the keys of its features' attributes
+        ("path", np.uint64),  # the numbers of its base features, 21 bits each, that of the last one lowest
+        ("late", np.uint8),  # 1 if an attribute came after tuples were selected
+    ],
+    align=True,
+)
+
+
+class BaseFeatures(NamedTuple):
+    """The base features of one example, keys[first:stop] and values[first:stop]; `example_features` makes them.
+
+    roles   as in `Batch`; empty if no feature has a role
+    paired  features of role ALONE are in [paired, stop)
+    """
+
+    keys: Words
+    values: Floats
+    roles: Roles
+    first: Index
+    stop: Index
+    paired: Index
+
+
+@part
+def example_features(keys: Words, values: Floats, roles: Roles, first: Index, stop: Index) -> BaseFeatures:
+    """Return features [first, stop) of these arrays as the base features of one example."""
+    paired = stop
+    if len(roles) > 0:
+        while paired > first and roles[paired - U1] == ALONE:
+            paired -= U1
+    return BaseFeatures(keys, values, roles, first, stop, paired)
+
+
+class ActiveFeatures(NamedTuple):
+    """An example's monomials that have slots, one after another, and copies of the slots' fields for the update."""
+
+    slot: Words
+    x: Floats
+    weight: Floats
+    gradient: Floats
+    scale: Floats
+    step: Floats
+
+
+class Products(NamedTuple):
+    """The products of nodes with base features, of one wave.
+
+    key, x        the product's own
+    place         if a tag fits, the slot that may be its own, or the constant's slot if its value is 0 or TOO_LARGE;
+                  if no tag fits, its `insertion_point`
+    hits, misses  numbers of the products for which a tag fits, and of the others
+    """
+
+    key: Words
+    x: Floats
+    node: Numbers
+    place: Words
+    hits: Numbers
+    misses: Numbers
+
+
+class Lookups(NamedTuple):
+    """What is known of one node's products while they are looked up.
+
+    words   uint64[...]  the word of tags of each product's bucket
+    left    uint8[...]   a byte for each eight products, whose bits say which are left out
+    absent  uint8[...]   a byte for each eight products, whose bits say which have no slot
+    """
+
+    words: Words
+    left: NDArray[np.uint8]
+    absent: NDArray[np.uint8]
+
+
+class Own(NamedTuple):
+    """A copy of the base features that kernels may change: keys uint64, values float32, roles uint8.
+
+    scales, linear_weights  of their slots, before apple learns the example: where features share slots
+    """
+
+    keys: Words
+    values: Floats
+    roles: Roles
+    scales: Floats
+    linear_weights: Floats
+
+
+class Origins(NamedTuple):
+    """The attributes that monomials are made of; empty arrays unless examples are counted by label.
+
+    base       uint64[...]  the attributes of the example's base features
+    nodes      ORIGIN[...]  last: the key of the node's last factor, where factors ascend
+    newcomers  ORIGIN[...]
+    """
+
+    base: Words
+    nodes: Slots
+    newcomers: Slots
+
+
+class TupleWork(NamedTuple):
+    """The scratch of method tuples; empty arrays for the others.
+
+    attributes  uint64[...]  the attribute of each base feature
+    late        uint8[...]   1 if its attribute came after tuples were selected
+    nodes       TUPLE_NODE[...]
+    products    uint64[...]  the sum of the attributes' keys of each product of a wave
+    """
+
+    attributes: Words
+    late: NDArray[np.uint8]
+    nodes: Slots
+    products: Words
+
+
+class Work(NamedTuple):
+    """The whole scratch: `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`.
+
+    places  uint32[slots]: where features share slots, the index in `features` of each `active` slot; else empty
+    """
+
+    features: ActiveFeatures
+    products: Products
+    nodes: Slots
+    newcomers: Slots
+    mixing: Numbers64
+    lookups: Lookups
+    own: Own
+    origins: Origins
+    tuples: TupleWork
+    places: Numbers
+
+
+def empty_work(
+    max_features: int, longest: int, *, counted: bool = False, tuples: bool = False, shared_slots: int = 0
+) -> Work:
+    """Return scratch for examples of up to `longest` base features, and `shared_slots` slots that features share."""
+    size, wave = max_features + longest + 1, WAVE + longest + LANES
+    return Work(
+        ActiveFeatures(np.zeros(size, np.uint64), *(np.zeros(size, np.float32) for _ in range(5))),
+        empty_products(wave),
+        np.zeros(size, NODE),
+        np.zeros(size, NEWCOMER),
+        np.zeros(MIXING),
+        Lookups(np.zeros(longest + LANES, np.uint64), *(np.zeros(longest // LANES + 1, np.uint8) for _ in range(2))),
+        Own(
+            np.zeros(longest + LANES, np.uint64),
+            np.zeros(longest + LANES, np.float32),
+            np.zeros(longest + LANES, np.uint8),
+            *(np.zeros(longest + LANES if shared_slots else 0, np.float32) for _ in range(2)),
+        ),
+        Origins(np.zeros(longest, np.uint64), *(np.zeros(size if counted else 0, ORIGIN) for _ in range(2))),
+        TupleWork(
+            np.zeros(longest if tuples else 0, np.uint64),
+            np.zeros(longest if tuples else 0, np.uint8),
+            np.zeros(size if tuples else 0, TUPLE_NODE),
+            np.zeros(wave if tuples else 0, np.uint64),
+        ),
+        np.zeros(shared_slots, np.uint32),
+    )
+
+
+def empty_products(size: int) -> Products:
+    """Return room for `size` products, which include the LANES that are written beyond the last one."""
+    return Products(
+        key=np.zeros(size, np.uint64),
+        x=np.zeros(size, np.float32),
+        node=np.zeros(size, np.uint32),
+        place=np.zeros(size, np.uint64),
+        hits=np.zeros(size, np.uint32),
+        misses=np.zeros(size, np.uint32),
+    )

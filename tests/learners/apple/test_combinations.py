@@ -1,0 +1,126 @@
+"""Options that others were built beside: together they do what each says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.bare_options import bare
+
+from stream_apple.core.batch import Batch, space_key
+from stream_apple.core.ngrams import ngram_key
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.options import Collisions, Combine, Discretise, Options
+
+SIZE = 6000
+EPOCH = 1000
+
+
+def _numbers() -> Batch:
+    """Four columns; the class is how many of two conditions on numbers hold, one of them no straight line."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(SIZE, 4)).astype(np.float32)
+    labels = (values[:, 0] > 0.3).astype(np.float64) + (np.abs(values[:, 1]) > 1.0)
+    keys = np.tile(np.array([11, 22, 33, 44], np.uint64) * np.uint64(0x9E3779B97F4A7C15), SIZE)
+    return Batch(np.arange(0, 4 * SIZE + 1, 4), keys, values.reshape(-1), labels, np.ones(SIZE))
+
+
+def _learned(options: Options, batch: Batch) -> Scores:
+    learner, scores = Learner(options), Scores.empty(SIZE)
+    for start in range(0, SIZE, EPOCH):
+        learner.learn(batch, start, start + EPOCH, scores)
+        learner.end_epoch()
+    return scores
+
+
+@pytest.mark.parametrize("combine", ["mix", "off"])
+@pytest.mark.parametrize("discretise", ["quantile", "mdl", "auto", "spline"])
+def test_classes_of_numbers_as_intervals(combine: Combine, discretise: Discretise) -> None:
+    """What values alone can't tell, their intervals do, for classes as for numbers."""
+    batch = _numbers()
+    late = slice(SIZE // 2, None)
+    plain = _learned(bare(loss="softmax", classes=3, combine=combine), batch)
+    found = _learned(bare(loss="softmax", classes=3, combine=combine, discretise=discretise), batch)
+    assert (plain.predictions != batch.labels)[late].mean() > 0.3
+    assert (found.predictions != batch.labels)[late].mean() < 0.15
+    assert found.losses[late].mean() < 0.4 * plain.losses[late].mean()
+
+
+@pytest.mark.parametrize("decay", [{"l2": 1e-3}, {"l1": 1e-4}, {"l1": 1e-4, "l2": 1e-3}])
+def test_shared_weights_decay_as_others_do(decay: dict[str, Any]) -> None:
+    """With room for all, the regularised, hashed learner is the one that has a slot for each feature."""
+    batch = _numbers()
+    batch = batch._replace(labels=np.where(batch.labels > 0, 1.0, -1.0))
+    kinds: list[tuple[Collisions, dict[str, Any]]] = [("evict", decay), ("share", decay), ("share", {})]
+    evict, share, free = (
+        _learned(bare(method="linear", loss="logistic", collisions=collisions, **kind), batch).predictions
+        for collisions, kind in kinds
+    )
+    assert evict.tolist() == share.tolist()
+    assert share.tolist() != free.tolist()
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"method": "quadratic", "l2": 1e-3},
+        {"method": "quadratic", "l1": 1e-3},
+        {"method": "linear", "warm_start": "naive_bayes"},
+        {"method": "linear", "selection": "mi"},
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_shared_weights(others: dict[str, Any]) -> None:
+    """It is refused, by the option that shares."""
+    with pytest.raises(ValueError, match=r"collisions: expected evict with "):
+        bare(loss="logistic", collisions="share", **others)
+
+
+@pytest.mark.parametrize("decay", [{"l2": 0.02}, {"l1": 1e-3}, {"l1": 1e-3, "l2": 0.02}], ids=str)
+def test_where_scores_start_does_not_decay(decay: dict[str, Any]) -> None:
+    """Naive Bayes is what was counted: a score less the decayed weights is the same, however much those shrink."""
+    rng = np.random.default_rng(1)
+    which = rng.integers(0, 3, (SIZE, 4)).astype(np.uint64) + np.arange(4, dtype=np.uint64) * np.uint64(3)
+    keys = (which.reshape(-1) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    labels = np.where(rng.random(SIZE) < np.where(which[:, 0] == 0, 0.8, 0.3), 1.0, -1.0)
+    batch = Batch(np.arange(0, 4 * SIZE + 1, 4), keys, np.ones(4 * SIZE, np.float32), labels, np.ones(SIZE))
+    starts = []
+    for kind in ({}, decay):
+        learner = Learner(bare(method="linear", loss="logistic", warm_start="naive_bayes", bits=10, **kind))
+        learner.learn(batch, 0, SIZE, Scores.empty(SIZE))
+        slots = learner.slots()
+        weights = dict(zip(slots["key"].tolist(), slots["weight"].tolist(), strict=True))
+        shown = batch.select(np.arange(50))
+        sums = [float(slots["weight"][-1]) + sum(weights[k] for k in row) for row in shown.keys.reshape(50, 4).tolist()]
+        starts.append(learner.predict(shown) - np.array(sums))
+    np.testing.assert_allclose(starts[1], starts[0], atol=1e-4)
+    assert np.abs(starts[0]).max() > 0.5
+
+
+@pytest.mark.parametrize("discretise", ["quantile", "auto"])
+def test_ngrams_beside_numbers_as_intervals(discretise: Discretise) -> None:
+    """That two features stand side by side is no number: it stays, with the value 1, and the numbers are cut."""
+    batch = _numbers()
+    batch = batch._replace(spaces=np.tile(np.array([5, 5, 7, 7], np.uint64), SIZE))
+    learner = Learner(bare(ngrams={"*": 2}, discretise=discretise))
+    learner.learn(batch, 0, SIZE, Scores.empty(SIZE))
+    assert set(learner.preparation.intervals.features.tolist()) == set(batch.keys[:4].tolist())
+    prepared = learner.preparation.prepare(batch.select(np.arange(9)))
+    pairs = [int(ngram_key(batch.keys[at], batch.keys[at + 1])) for at in (0, 2)]
+    for row in range(9):
+        features = slice(*prepared.indptr[row : row + 2].tolist())
+        found = dict(zip(prepared.keys[features].tolist(), prepared.values[features].tolist(), strict=True))
+        assert [found[pair] for pair in pairs] == [1.0, 1.0]
+        assert len(found) == 2 + 4 * (2 if discretise == "auto" else 1)
+
+
+def test_ngrams_of_users_with_weights_of_their_own() -> None:
+    """Each user has a weight for each n-gram, as for each word; nobody has one for a pair of users."""
+    spaces = np.tile(np.array([7, 7, space_key("user"), space_key("user")], np.uint64), SIZE)
+    batch = _numbers()._replace(spaces=spaces)
+    learner = Learner(bare(method="linear", ngrams={"*": 2}, personalise="user"))
+    prepared = learner.preparation.prepare(batch.select(np.arange(1)))
+    first, second, ann, bob = batch.keys[:4]
+    pair = ngram_key(first, second)
+    with np.errstate(over="ignore"):
+        own = [key for user in (ann, bob) for key in (user, user + first, user + second, user + pair)]
+    assert prepared.keys.tolist() == [int(key) for key in (first, second, pair, *own)]

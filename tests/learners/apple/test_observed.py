@@ -1,0 +1,127 @@
+"""What is counted only to be shown: of the right predictors, outside the digest, and kept apart from the state."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from learners.apple.test_learner import batch_of, planted_rows
+from support.restoring import restored
+
+from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.options import Loss, Options
+
+ROWS = planted_rows(600, seed=2, binary=True)
+BATCH = batch_of(ROWS)
+MIXED = Options(bits=10, loss="logistic")
+PLAIN = Options(bits=10, loss="logistic", combine="off")
+SPANS = ("whole", "epoch", "last_epoch", "recent")
+
+
+def learned(options: Options, stop: int = 600) -> tuple[Learner, Scores]:
+    """A learner of the first rows, with epochs of 150."""
+    learner, scores = Learner(options), Scores.empty(600)
+    for start in range(0, stop, 150):
+        if start:
+            learner.end_epoch()
+        learner.learn(BATCH, start, start + 150, scores)
+    return learner, scores
+
+
+def logistic(scores: np.ndarray[tuple[int], np.dtype[np.float64]], rows: slice) -> float:
+    """The mean loss of these rows' scores."""
+    labels, weights = BATCH.labels[rows], BATCH.weights[rows]
+    known = ~np.isnan(labels)
+    return float(np.average(np.log1p(np.exp(-scores[rows] * labels))[known], weights=weights[known]))
+
+
+def test_losses_of_all_predictors_are_those_of_their_scores() -> None:
+    """Of what is published, of apple and of linear; since the start, in this epoch and in the last one."""
+    learner, scores = learned(MIXED)
+    for span, rows in (("whole", slice(0, 600)), ("epoch", slice(450, 600)), ("last_epoch", slice(300, 450))):
+        report = learner.progress.report(span)  # type: ignore[arg-type]
+        assert report.loss == pytest.approx(logistic(scores.predictions, rows), rel=1e-9)
+        assert report.apple_loss == pytest.approx(logistic(scores.apple, rows), rel=1e-9)
+        assert report.linear_loss == pytest.approx(logistic(scores.linear, rows), rel=1e-9)
+    assert not np.array_equal(scores.apple, scores.predictions)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_plain_learner_publishes_apple(loss: Loss) -> None:
+    """Its loss is apple's, and nobody else's quality is kept."""
+    learner, _ = learned(replace(PLAIN, loss=loss))
+    assert set(learner.progress.quality("whole")) == {"published", "linear"}
+    for span in SPANS:
+        report = learner.progress.report(span)  # type: ignore[arg-type]
+        assert report.apple_loss == report.loss > 0.0
+
+
+@pytest.mark.parametrize("options", [MIXED, PLAIN], ids=["mixed", "plain"])
+def test_no_score_and_no_digest_depends_on_it(options: Options) -> None:
+    """It may be lost: the model is the same."""
+    learner, _ = learned(options)
+    assert not set(learner.observed) & set(learner.sums)
+    before = learner.digest()
+    for array in learner.observed.values():
+        array.view(np.uint8)[:] = 0
+    assert learner.digest() == before
+    twin, scores, others = restored(learned(options)[0]), Scores.empty(600), Scores.empty(600)
+    twin.end_epoch()
+    twin.learn(BATCH, 0, 600, scores)
+    whole, _ = learned(options)
+    whole.end_epoch()
+    whole.learn(BATCH, 0, 600, others)
+    np.testing.assert_array_equal(scores.predictions, others.predictions)
+    assert twin.digest() == whole.digest()
+
+
+@pytest.mark.parametrize("options", [MIXED, PLAIN], ids=["mixed", "plain"])
+def test_restored_with_it_a_learner_shows_the_same(options: Options) -> None:
+    """Now, and when both have learned on."""
+    learner, _ = learned(options)
+    twin = restored(learner)
+    twin.restore_observed({name: array.copy() for name, array in learner.observed.items()})
+    for _ in range(2):
+        for span in SPANS:
+            assert twin.progress.quality(span) == learner.progress.quality(span)  # type: ignore[arg-type]
+            assert twin.progress.report(span) == learner.progress.report(span)  # type: ignore[arg-type]
+        for each in (twin, learner):
+            each.learn(BATCH, 0, 300, Scores.empty(600))
+    assert not math.isnan(learner.progress.quality("whole")["linear"].auc)
+
+
+def test_restored_without_it_a_learner_says_what_it_does_not_know() -> None:
+    """Spans that it has not seen whole are unknown; those that begin afterwards are known."""
+    learner, _ = learned(MIXED)
+    twin = restored(learner)
+    twin.restore_observed({})
+
+    def known() -> list[str]:
+        assert all(
+            math.isnan(twin.progress.quality(span)["apple"].auc) == math.isnan(twin.progress.report(span).apple_loss)  # type: ignore[arg-type]
+            for span in SPANS
+        )
+        return [span for span in SPANS if not math.isnan(twin.progress.quality(span)["apple"].auc)]  # type: ignore[arg-type]
+
+    assert known() == []
+    assert twin.progress.report("whole").loss == learner.progress.report("whole").loss
+    twin.learn(BATCH, 0, 300, Scores.empty(600))
+    assert known() == ["recent"]
+    twin.end_epoch()
+    twin.learn(BATCH, 300, 600, Scores.empty(600))
+    assert known() == ["epoch", "recent"]
+    twin.end_epoch()
+    assert known() == ["last_epoch", "recent"]
+
+
+def test_what_is_not_its_own_is_refused() -> None:
+    """Arrays of another kind of learner have other sizes; where one lacks, none is taken."""
+    mixed, plain = learned(MIXED)[0], learned(PLAIN)[0]
+    with pytest.raises(ValueError, match="quality_weights: expected float64"):
+        mixed.restore_observed(plain.observed)
+    twin = restored(mixed)
+    before = {name: array.copy() for name, array in twin.observed.items()}
+    lacking = dict(mixed.observed)
+    del lacking["quality_missed"]
+    twin.restore_observed(lacking)
+    assert all(np.array_equal(twin.observed[name], array, equal_nan=True) for name, array in before.items())

@@ -287,7 +287,7 @@ HOMES = {
     "click": {"cli"},
     "rich": {"cli", "demo"},
     "numba": {"core", "learners"},
-    "xxhash": {"core", "stream"},
+    "xxhash": {"core", "learners", "stream"},
     "zstandard": {"stream"},
     "structlog": {"logs", "stream", "monitoring", "adapters", "app", "signals", "cli"},
     "matplotlib": {"offline", "study"},

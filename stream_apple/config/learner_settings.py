@@ -15,7 +15,7 @@ _SETTINGS = {name: each for name, each in DECLARED.items() if each.option.sectio
 def field_of(declaration: Declaration) -> Any:  # noqa: ANN401  pydantic takes it for a default of any type
     """Return the default, bounds and notes of a setting, for pydantic."""
     option = declaration.option
-    notes = {name: getattr(option, name) for name in ("unit", "expected", "expert", "since")}
+    notes = {name: getattr(option, name) for name in ("unit", "expected", "expert")}
     extra = {name: note for name, note in notes.items() if note}
     if option.parse is not None:
         return Field(default_factory=dict, json_schema_extra=extra)

@@ -24,9 +24,6 @@ from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.learners.apple.options import DeclaredOptions
 
-FIRST_VERSION = "0.1.0"
-"""The version that is shown for settings without `since`."""
-
 _IDENTITY = {"topics.examples", "worker.from_model", *(f"input.{name}" for name in InputMapping._fields)}
 """The settings that are part of a model's name, besides those of whole sections."""
 
@@ -166,9 +163,9 @@ def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
         rows[facts.get("expert", False)].append(
             f"| `{key}` | {_type(facts)} | `{json.dumps(defaults[key])}` | {_unit(facts)} | {_bounds(facts)} | "
             f"{'yes' if name in {'learner', 'output'} or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
-            f"{facts.get('since', FIRST_VERSION)} | {about[key]} |\n"
+            f"{about[key]} |\n"
         )
-    head = "| key | type | default | unit | bounds | part of the model | since | what it does |\n" + "|---" * 8 + "|\n"
+    head = "| key | type | default | unit | bounds | part of the model | what it does |\n" + "|---" * 7 + "|\n"
     expert = f"\n### Expert settings of {name}\n\n{head}{''.join(rows[True])}" if rows[True] else ""
     return f"## {name}\n\n{inspect.getdoc(model)}\n\n{head}{''.join(rows[False])}{expert}"
 

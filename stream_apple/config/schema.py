@@ -1,7 +1,7 @@
 """The settings: name, type, default, bounds, and below each one what it does.
 
 The names are a contract with users, manifests and dashboards. `reference.py` makes `docs/configuration.md` from this
-file. A setting that was not in version 0.1.0 says since when it is there: `json_schema_extra={"since": "0.2.0"}`.
+file.
 """
 
 from collections.abc import Iterable

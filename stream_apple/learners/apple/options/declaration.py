@@ -60,7 +60,6 @@ class Option:
     expected    what a text or a table may be, in words
     parse       makes a table of a text
     metavar     the name of the value in `evaluate --help`
-    since       the first version that had it; "": the very first one
     """
 
     help: str
@@ -73,7 +72,6 @@ class Option:
     expected: str = ""
     parse: Callable[[str], dict[str, int]] | None = None
     metavar: str | None = None
-    since: str = ""
 
 
 class Declaration(NamedTuple):

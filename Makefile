@@ -51,6 +51,8 @@ prove: $(VENV)/ready
 	$(BIN)/python -m deploy.proof.prove
 
 # Each figure is appended to this file, too, as one line of JSON.
+# Some of them use the study's data sets.
+bench: export PYTHONPATH = .
 bench: export STREAM_APPLE_BENCH_JSON = build/bench.jsonl
 bench: $(VENV)/ready
 	$(BIN)/python tests/bench/decode.py
@@ -103,7 +105,7 @@ $(VENV)/ready: $(VENV)/runs requirements.lock
 lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet uv
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra study --extra parquet --extra registry --extra serve --extra library --extra river --extra notebook --extra site --universal --fork-strategy fewest \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra plot --extra study --extra parquet --extra registry --extra serve --extra library --extra river --extra notebook --extra site --universal --fork-strategy fewest \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--quiet --upgrade --output-file requirements.lock
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --extra serve --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
@@ -117,7 +119,7 @@ oldest:
 	$(PYTHON) -m venv --clear $(VENV)-oldest
 	$(VENV)-oldest/bin/pip install --quiet uv
 	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct \
-		--editable '.[test,study,parquet,registry,serve,library,river,notebook,site]'
+		--editable '.[test,plot,study,parquet,registry,serve,library,river,notebook,site]'
 	$(VENV)-oldest/bin/pytest --numprocesses 2 -m "not broker and not long" -W default
 
 clean:

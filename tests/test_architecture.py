@@ -8,8 +8,11 @@ Of the adapters only HTTP shows what is monitored; those of Kafka know what a br
 Whoever watches the loop is handed to it, so stream knows of nobody who measures. Inside stream the folders are layers,
 each of which knows those below it alone: STREAM_LAYERS.
 
-offline learns from files, with core and files alone; study compares methods, by means of offline; files uses core.
+offline learns from files, with core and files alone; files uses core.
 library is for those who write Python, as cli is for those who type; nothing imports it but what is public.
+
+The study lies next to the package and compares methods by means of it. It may import whatever the package has; nothing
+in the package imports the study. STUDY_LAYERS are its own layers.
 """
 
 import ast
@@ -18,7 +21,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from support.source_files import FILES, PACKAGE, ROOT, dotted_name, part_of, tree_of
+from support.source_files import FILES, PACKAGE, ROOT, STUDY_FILES, dotted_name, part_of, tree_of
 
 _CORE = {
     "core",
@@ -44,6 +47,9 @@ STREAM_LAYERS: tuple[tuple[str, ...], ...] = (
     ("joining",),
 )
 _STREAM = {f"stream.{folder}" for layer in STREAM_LAYERS for folder in layer}
+
+# The folders of `study`, from the bottom to the top; its other modules are the bottom, and its command is the top.
+STUDY_LAYERS = ("", "runs", "report", "experiments", "__main__")
 
 # Package -> the packages that it may import, itself left out.
 ALLOWED: dict[str, set[str]] = {
@@ -205,20 +211,6 @@ ALLOWED: dict[str, set[str]] = {
     "files": _CORE | {"errors", "nearest_names"},
     "offline": _CORE | {"learners.apple.options", "files", "errors"},
     "offline.sharding": _CORE | {"learners.apple.options", "offline", "errors"},
-    "study": _CORE | {"learners.apple.options", "files", "offline", "errors", "untrusted", "whole_files"},
-    "study.runs": _CORE | {"learners.apple.options", "offline", "study", "errors"},
-    "study.report": _CORE | {"learners.apple.options", "offline", "study", "study.runs", "errors", "untrusted"},
-    "study.experiments": _CORE
-    | {
-        "learners.apple.options",
-        "files",
-        "offline",
-        "offline.sharding",
-        "study",
-        "study.report",
-        "study.runs",
-        "errors",
-    },
     "demo": _CORE | {"adapters.kafka", "config", "errors"},
     "demo.loop": _CORE | {"config", "demo", "errors"},
     "cli": _CORE
@@ -244,18 +236,6 @@ ALLOWED: dict[str, set[str]] = {
         "nearest_names",
         "terminal",
         "whole_files",
-    },
-    "cli.study": _CORE
-    | {
-        "cli",
-        "cli.options",
-        "learners.apple.options",
-        "errors",
-        "signals",
-        "study",
-        "study.experiments",
-        "study.report",
-        "study.runs",
     },
     "cli.options": {"config", "core.input", "errors", "learners.apple.options", "files", "terminal", "whole_files"},
     # The interfaces for Python: what `cli` is for those who type.
@@ -290,18 +270,19 @@ HOMES = {
     "xxhash": {"core", "learners", "stream"},
     "zstandard": {"stream"},
     "structlog": {"logs", "stream", "monitoring", "adapters", "app", "signals", "cli"},
-    "matplotlib": {"offline", "study"},
-    "vowpalwabbit": {"study"},
+    "matplotlib": {"offline"},
+    "vowpalwabbit": set(),
     "socket": {"adapters", "app"},
     "http": {"adapters", "demo"},
     "logging": {"logs", "adapters"},
-    "signal": {"signals", "cli", "demo", "study"},
-    "tomllib": {"config", "study"},
+    "signal": {"signals", "cli", "demo"},
+    "tomllib": {"config"},
     "fastavro": {"adapters", "core"},
     "google": {"adapters"},
     "grpc_tools": {"adapters"},
-    "sklearn": {"study", "library"},
-    "river": {"study", "library"},
+    "sklearn": {"library"},
+    "river": {"library"},
+    "study": set(),
     "scipy": {"library"},
     "narwhals": {"library"},
     "pandas": {"library"},
@@ -323,7 +304,6 @@ UNUSED = (
     "stream_apple.demo",
     "stream_apple.files",
     "stream_apple.offline",
-    "stream_apple.study",
     "unittest",
 )
 
@@ -439,6 +419,22 @@ def test_imports_follow_the_direction() -> None:
     assert {path: imports for path, imports in found.items() if imports} == {}
 
 
+def _height(names: list[str]) -> int:
+    """The layer of a module of `study`, given the parts of its name below `study`."""
+    return max((STUDY_LAYERS.index(name) for name in names[:1] if name in STUDY_LAYERS), default=0)
+
+
+def test_no_arrow_points_upward_inside_the_study() -> None:
+    """Each module imports its own layer and those below, and every folder is a layer."""
+    top = ROOT / "study"
+    folders = {path.parent.name for path in STUDY_FILES if path.parent != top}
+    assert folders == set(STUDY_LAYERS) - {"", "__main__"}
+    for path in STUDY_FILES:
+        height = _height(list(path.relative_to(top).with_suffix("").parts))
+        imported = [name.split(".")[1:] for name in _imports(tree_of(path)) if name.partition(".")[0] == "study"]
+        assert [names for names in imported if _height(names) > height] == [], path
+
+
 def test_the_outside_is_touched_at_the_edge() -> None:
     """Only commands print, and only the configuration reads the environment."""
     found = {path: _outside(part_of(path), tree_of(path)) for path in FILES}
@@ -472,7 +468,7 @@ def test_a_worker_loads_nothing_that_it_does_not_need() -> None:
 
 def test_modules_say_what_they_own() -> None:
     """Every module has a docstring."""
-    assert [path for path in FILES if not ast.get_docstring(tree_of(path))] == []
+    assert [path for path in (*FILES, *STUDY_FILES) if not ast.get_docstring(tree_of(path))] == []
 
 
 class TestRules:
@@ -492,7 +488,8 @@ class TestRules:
             ("adapters.kafka", "from stream_apple.adapters.http.server import Server"),
             ("adapters.http", "import stream_apple.adapters.kafka.broker"),
             ("adapters.http", "from stream_apple import cli"),
-            ("study", "def late():\n    from stream_apple.stream.loop import loop"),
+            ("offline", "def late():\n    from stream_apple.stream.loop import loop"),
+            ("offline", "from study.methods import METHODS"),
             ("files", "from stream_apple.offline import evaluation"),
             ("config", "from stream_apple.learners.apple.learner import Learner"),
             ("core", "import confluent_kafka"),

@@ -23,6 +23,7 @@ from stream_apple.monitoring.definitions import METRICS, PREFIX
 from stream_apple.monitoring.join_metrics import JOIN_METRICS
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS
 from stream_apple.monitoring.serving_metrics import SERVING_METRICS
+from study.__main__ import command as study
 
 # With documents in them, besides the top and `docs`.
 _FOLDERS = ("deploy", "docker", "schemas")
@@ -50,18 +51,18 @@ def text(request: pytest.FixtureRequest) -> str:
 
 
 def commands_of(text: str) -> list[tuple[str, list[str]]]:
-    """Every `stream-apple <command>` in code, with the options that follow it."""
+    """Every `stream-apple <command>` and `python -m study` in code, with the options that follow it."""
     code = re.findall(r"`([^`]+)`", text) + re.findall(r"^ {4}(.*)$", text, re.MULTILINE)
-    calls = [call for piece in code for call in re.findall(r"(?<![\w=/.-])stream-apple ([a-z]+)([^#|;&]*)", piece)]
+    begin = r"(?<![\w=/.-])(?:stream-apple|python -m(?= study)) ([a-z]+)([^#|;&]*)"
+    calls = [call for piece in code for call in re.findall(begin, piece)]
     return [(name, re.findall(r"(?<!\S)--[a-z][a-z-]*", rest)) for name, rest in calls]
 
 
 def test_commands_and_their_options_exist(text: str) -> None:
     """With exactly these names."""
     for name, options in commands_of(text):
-        assert name in SUMMARIES
-        command = main.get_command(click.Context(main), name)
-        assert command is not None
+        command = study if name == "study" else main.get_command(click.Context(main), name)
+        assert command is not None, name
         spellings = ({*parameter.opts, *parameter.secondary_opts} for parameter in command.params)
         known = {"--help"}.union(*spellings)
         assert set(options) <= known, name
@@ -105,14 +106,14 @@ def test_links_lead_to_files_and_headings(text: str) -> None:
 
 def test_files_that_are_named_exist(text: str) -> None:
     """Paths of the repository in code."""
-    named = re.findall(r"`((?:stream_apple|tests|deploy|docker|docs|schemas)/[\w./-]*)`", text)
+    named = re.findall(r"`((?:stream_apple|study|tests|deploy|docker|docs|schemas)/[\w./-]*)`", text)
     for name in named + re.findall(r"(?:python|-f) ((?:tests|docker|deploy)/[\w./-]+)", text):
         assert (ROOT / name).exists(), name
 
 
 def test_modules_that_are_named_exist(text: str) -> None:
-    """A file in code without its folder is somewhere in the package or among the tests."""
-    known = {path.name for folder in ("stream_apple", "tests") for path in (ROOT / folder).rglob("*.py")}
+    """A file in code without its folder is somewhere in the package, in the study, or among the tests."""
+    known = {path.name for folder in ("stream_apple", "study", "tests") for path in (ROOT / folder).rglob("*.py")}
     assert set(re.findall(r"`([a-z_]+\.py)`", text)) <= known
 
 
@@ -252,6 +253,7 @@ def test_the_configuration_s_page_has_the_worker_s_defaults_of_librdkafka() -> N
     [
         ("`stream-apple topics --retention forever`", [("topics", ["--retention"])]),
         ("    stream-apple produce x.gz --interval 1s    # --not an option", [("produce", ["--interval"])]),
+        ("`python -m study DIR --seeds 3`", [("study", ["--seeds"])]),
         ("stream-apple in prose", []),
     ],
 )

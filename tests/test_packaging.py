@@ -26,7 +26,7 @@ from stream_apple.cli import SUMMARIES
 
 ROOT = Path(__file__).resolve().parent.parent
 # Each of these is in the source distribution with all that it holds.
-FOLDERS = (".ci", "deploy", "docker", "docs", "schemas", "stream_apple", "tests")
+FOLDERS = (".ci", "deploy", "docker", "docs", "schemas", "stream_apple", "study", "tests")
 FILES = ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md", "requirements.lock")
 _NOT_SOURCES = shutil.ignore_patterns("__pycache__", "node_modules", "*.egg-info")
 _OLDEST_SETUPTOOLS = 77
@@ -132,7 +132,7 @@ def test_every_library_is_declared(distributions: Distributions) -> None:
         (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
         head = archive.read(name).decode().partition("\n\n")[0]
         trees = [ast.parse(archive.read(name)) for name in archive.namelist() if name.endswith(".py")]
-    extras = "study|parquet|registry|library|river|serve"
+    extras = "plot|parquet|registry|library|river|serve"
     required = re.findall(rf'^Requires-Dist: ([\w-]+)[^;\n]*(?:; extra == "(?:{extras})")?$', head, re.MULTILINE)
     imported = {
         name.partition(".")[0]

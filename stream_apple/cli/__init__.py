@@ -40,7 +40,6 @@ SUMMARIES = {
     "tail": "Show the predictions and dead letters that have been published.",
     "produce": "Send a file of examples to the examples topic.",
     "evaluate": "Learn from a file without Kafka and print the progressive loss.",
-    "study": "Compare all methods on a folder of data sets, as the paper does.",
     "generate": "Send made-up clicks to the examples topic, until stopped.",
     "compile": "Compile every kernel into the cache on disk, for images.",
     "demo": "Run everything on a cluster inside this process: nothing to install.",

@@ -143,7 +143,7 @@ def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) 
 @click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of the shuffle.")
 @click.option("--no-shuffle", "keep_order", is_flag=True, help="Keep the order of the files.")
 @click.option("--predictions", type=OutputFile(), help="Write progressive predictions.")
-@click.option("--plot", type=OutputFile(), help="Draw the progressive loss (extra: study).")
+@click.option("--plot", type=OutputFile(), help="Draw the progressive loss (extra: plot).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--help-all",

@@ -1,4 +1,4 @@
-"""The learning curve as a picture. Needs the extra `study`."""
+"""The learning curve as a picture. Needs the extra `plot`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +40,7 @@ def empty_figure(size: tuple[float, float] | None = None, asked_by: str = "") ->
     size      in inches; None: matplotlib's default
     asked_by  the beginning of the error's message
     """
-    with needs_extra("study", asked_by):
+    with needs_extra("plot", asked_by):
         from matplotlib.figure import Figure
     return Figure(figsize=size, layout="constrained")
 

@@ -41,7 +41,7 @@ from support.worker_process import WorkerProcess
 
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.study.experiments.planted_pairs import plant_pairs
+from study.experiments.planted_pairs import plant_pairs
 
 BITS, SEED = 18, 7
 DEADLINE_S = 900.0

@@ -7,8 +7,8 @@ import pytest
 from support.required import SharedFile
 
 from stream_apple.errors import ConfigurationError
-from stream_apple.study.data_sets import DataSet, find_data_sets
-from stream_apple.study.report.paper import read_paper
+from study.data_sets import DataSet, find_data_sets
+from study.report.paper import read_paper
 
 PAPER_SETS = (
     "20news", "a9a", "abalone-binary", "abalone-reg", "adult", "cal-housing", "census", "covtype", "eeg-eye-state",

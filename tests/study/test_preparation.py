@@ -8,8 +8,8 @@ import pytest
 
 from stream_apple.core.codec.feature_hashing import user_key
 from stream_apple.errors import InputFileError
-from stream_apple.study.data_sets import DataSet
-from stream_apple.study.preparation import load_arrays, prepare
+from study.data_sets import DataSet
+from study.preparation import load_arrays, prepare
 
 
 def write(path: Path, labels: list[float]) -> DataSet:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from stream_apple.learners.apple.options import Options
-from stream_apple.study.methods import METHODS, StudyMethod
-from stream_apple.study.runs.campaign import Contender, contenders
-from stream_apple.study.settings import StudySettings
-from stream_apple.study.tasks import LossesSoFar, Measures, Task
+from study.methods import METHODS, StudyMethod
+from study.runs.campaign import Contender, contenders
+from study.settings import StudySettings
+from study.tasks import LossesSoFar, Measures, Task
 
 TASK = Task("error", "a9a", "apple", 0.5, 0.2, 1, 6, 18, "squared")
 VERSIONS = {"core": "1"}

@@ -1,4 +1,4 @@
-"""The source files of the package and of its tests, for tests about their shape."""
+"""The source files of the package, and of the study next to it, for tests about their shape."""
 
 import ast
 from functools import cache
@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "stream_apple"
 FILES = sorted(PACKAGE.rglob("*.py"))
+STUDY_FILES = sorted((ROOT / "study").rglob("*.py"))
 
 
 def part_of(path: Path) -> str:

@@ -56,26 +56,23 @@ def test_every_file_that_is_written_is_looked_at_first(command: tuple[object, ..
         ("evaluate", "other examples", "--predictions", "FILE", "--plot"),
         ("merge", "OTHER FILE", "FILE", "--out"),
         ("inspect", "--partition", 0, "--config", "FILE", "--save"),
-        ("study", "FOLDER", "--out"),
     ],
     ids=lambda command: " ".join(map(str, command)),
 )
 def test_nothing_that_is_read_is_written_over(command: tuple[object, ...], tmp_path: Path) -> None:
     """Under another name neither, nor what is written already."""
-    read, other, folder = tmp_path / "read.png", tmp_path / "other.png", tmp_path / "folder"
-    folder.mkdir()
+    read, other = tmp_path / "read.png", tmp_path / "other.png"
     read.write_text("")
     (tmp_path / "OTHER FILE").write_text("")
-    other.symlink_to(folder if "FOLDER" in command else read)
-    known: dict[object, Path] = {"FILE": read, "FOLDER": folder, "OTHER FILE": tmp_path / "OTHER FILE"}
-    for path in (known["FOLDER" if "FOLDER" in command else "FILE"], other):
+    other.symlink_to(read)
+    known: dict[object, Path] = {"FILE": read, "OTHER FILE": tmp_path / "OTHER FILE"}
+    for path in (read, other):
         result = run(*(known.get(part, part) for part in command), path)
         assert result.exit_code == 2
         assert f"{command[-1]}: expected another path than those that are read or written" in " ".join(
             result.stderr.replace("\u2502", "").split()
         )
     assert read.read_text() == ""
-    assert not list(folder.iterdir())
 
 
 def test_a_picture_has_its_suffix_when_it_is_looked_at(tmp_path: Path) -> None:
@@ -84,16 +81,6 @@ def test_a_picture_has_its_suffix_when_it_is_looked_at(tmp_path: Path) -> None:
     read.write_text("")
     assert "--plot: expected another path" in run("evaluate", read, "--plot", tmp_path / "read").stderr
     assert read.read_text() == ""
-
-
-def test_the_folder_of_a_study_is_looked_at_first(tmp_path: Path) -> None:
-    """It need not be there, but nothing may stand in its way."""
-    (tmp_path / "file").write_text("")
-    result = run("study", tmp_path / "absent", "--out", tmp_path / "file" / "deep" / "out")
-    assert result.exit_code == 2
-    assert "expected a directory that can be written" in " ".join(result.stderr.replace("\u2502", "").split())
-    result = run("study", tmp_path / "absent", "--out", tmp_path / "new" / "deep")
-    assert "expected a folder of data sets" in result.output
 
 
 def test_a_picture_of_an_unknown_kind_is_refused_first(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_apple.study.data_sets import DataSet
-from stream_apple.study.experiments import hashing, personal, regularisation, streaming
-from stream_apple.study.experiments.experiment import Experiment, Inquiry, StudyFinding
-from stream_apple.study.methods import installed_version
-from stream_apple.study.preparation import load_set
-from stream_apple.study.runs.one_pass import PassMeasures, StreamLearner
+from study.data_sets import DataSet
+from study.experiments import hashing, personal, regularisation, streaming
+from study.experiments.experiment import Experiment, Inquiry, StudyFinding
+from study.methods import installed_version
+from study.preparation import load_set
+from study.runs.one_pass import PassMeasures, StreamLearner
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_streams_are_kept(words: Path, tmp_path: Path, monkeypatch: pytest.Monke
     passes.clear()
     versions = {"river": "another", "vowpalwabbit": installed_version("vowpalwabbit")}
     monkeypatch.setattr(streaming, "installed_version", versions.get)
-    monkeypatch.setattr(streaming, "digest_of_core", lambda: "another")
+    monkeypatch.setattr(streaming, "digest_of_learners", lambda: "another")
     findings(streaming.EXPERIMENT, words, tmp_path, seeds=1)
     assert passes == [each for each in learners.values() if each.arguments is None]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_apple.study.data_sets import DataSet
-from stream_apple.study.experiments import parallel
-from stream_apple.study.experiments.experiment import Inquiry
-from stream_apple.study.experiments.planted_pairs import FEATURES, plant_pairs
+from study.data_sets import DataSet
+from study.experiments import parallel
+from study.experiments.experiment import Inquiry
+from study.experiments.planted_pairs import FEATURES, plant_pairs
 
 
 def test_tables_of_a_product_that_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from stream_apple.errors import ConfigurationError
-from stream_apple.study.data_sets import DataSet
-from stream_apple.study.experiments import registry
-from stream_apple.study.experiments.experiment import Experiment
+from study.data_sets import DataSet
+from study.experiments import registry
+from study.experiments.experiment import Experiment
 
 FOUND = {name: DataSet(name, Path(f"{name}.svm")) for name in ("a", "b", "c")}
 

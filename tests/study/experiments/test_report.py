@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_apple.study.experiments.experiment import Plot, PlotLine, StudyFinding
-from stream_apple.study.experiments.report import FindingReport
+from study.experiments.experiment import Plot, PlotLine, StudyFinding
+from study.experiments.report import FindingReport
 
 LINES = (PlotLine("rises", (1.0, 2.0), (0.5, 0.25)), PlotLine("level", (0.0,), (0.3,)))
 FINDING = StudyFinding(

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from stream_apple.errors import InputFileError
-from stream_apple.study.data_sets import DataSet
-from stream_apple.study.experiments import tuples
-from stream_apple.study.experiments.experiment import Inquiry
+from study.data_sets import DataSet
+from study.experiments import tuples
+from study.experiments.experiment import Inquiry
 
 
 def inquiry_of(path: Path, folder: Path, told: list[tuple[str, float, float]]) -> Inquiry:

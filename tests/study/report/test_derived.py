@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from stream_apple.study.report.derived import (
+from study.report.derived import (
     PairedDifference,
     geometric_mean,
     mean_of,

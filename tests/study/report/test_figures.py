@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from study.report.made_up import LINES, made_up_outcomes
+from support.made_up_outcomes import LINES, made_up_outcomes
 
 from stream_apple.errors import ConfigurationError
-from stream_apple.study.report.figures import draw_figures
-from stream_apple.study.report.line_styles import lines_to_draw, style_of
-from stream_apple.study.report.outcomes import Line
+from study.report.figures import draw_figures
+from study.report.line_styles import lines_to_draw, style_of
+from study.report.outcomes import Line
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -57,7 +57,7 @@ def test_the_same_baselines_are_not_drawn_twice() -> None:
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The extra's name."""
+    """With the name of an extra."""
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(ConfigurationError, match=r"stream-apple\[study\]"):
+    with pytest.raises(ConfigurationError, match=r"stream-apple\[plot\]"):
         draw_figures(made_up_outcomes(), tmp_path)

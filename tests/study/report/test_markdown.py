@@ -2,7 +2,7 @@
 
 import pytest
 
-from stream_apple.study.report.markdown import NOTHING, emphasised, hundredths, spelled, table
+from study.report.markdown import NOTHING, emphasised, hundredths, spelled, table
 
 
 @pytest.mark.parametrize(

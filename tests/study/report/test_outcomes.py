@@ -1,10 +1,10 @@
 """What outcomes say, against what was worked out by hand."""
 
 import pytest
-from study.report.made_up import LARGE, LINES, NAMES, made_up_outcomes
+from support.made_up_outcomes import LARGE, LINES, NAMES, made_up_outcomes
 
-from stream_apple.study.report.claims import beside_hindsight, comparison, counts, means, wins
-from stream_apple.study.report.outcomes import (
+from study.report.claims import beside_hindsight, comparison, counts, means, wins
+from study.report.outcomes import (
     STAGE_POLY_BEST,
     VOWPAL_BEST,
     Line,
@@ -13,7 +13,7 @@ from stream_apple.study.report.outcomes import (
     chosen_of,
     worst_ratio,
 )
-from stream_apple.study.tasks import LossesSoFar
+from study.tasks import LossesSoFar
 
 
 def rows_of(lines: list[str]) -> dict[str, list[str]]:

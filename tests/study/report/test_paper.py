@@ -6,8 +6,8 @@ import pytest
 from support.required import SharedFile
 
 from stream_apple.errors import ConfigurationError
-from stream_apple.study.report.outcomes import label_of
-from stream_apple.study.report.paper import read_paper
+from study.report.outcomes import label_of
+from study.report.paper import read_paper
 
 _METHODS = ("lin", "quad", "cubic", "apple1", "apple0.75", "apple0.5", "apple0.25", "apple0.125")
 

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from study.tiny_sets import write_tiny_sets
+from support.tiny_sets import write_tiny_sets
 
-from stream_apple.study.data_sets import find_data_sets
-from stream_apple.study.preparation import SetFacts, prepare
-from stream_apple.study.runs import campaign as module
-from stream_apple.study.runs.campaign import Campaign, Contender, PhaseProgress
-from stream_apple.study.runs.journal import Journal
-from stream_apple.study.runs.learning import learn
-from stream_apple.study.settings import StudySettings
-from stream_apple.study.tasks import Measures, Task
+from study.data_sets import find_data_sets
+from study.preparation import SetFacts, prepare
+from study.runs import campaign as module
+from study.runs.campaign import Campaign, Contender, PhaseProgress
+from study.runs.journal import Journal
+from study.runs.learning import learn
+from study.settings import StudySettings
+from study.tasks import Measures, Task
 
 SETTINGS = StudySettings(
     ("linear", "apple"), alphas=(0.5, 1.0), seeds=2, rates=(0.1, 0.5), epochs=(3, 6), bits=10, timing=True
@@ -132,7 +132,7 @@ def test_another_learner_s_runs_do_not_count(
     settings = FEW._replace(timing=False)
     run(sets, tmp_path / "runs", settings)
     before = len(done)
-    monkeypatch.setattr(module, "digest_of_core", lambda: "another")
+    monkeypatch.setattr(module, "digest_of_learners", lambda: "another")
     run(sets, tmp_path / "runs", settings)
     assert len(done) == 2 * before
 

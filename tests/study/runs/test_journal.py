@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stream_apple.errors import ConfigurationError, InputFileError
-from stream_apple.study.runs.journal import Journal
+from study.runs.journal import Journal
 
 
 def test_runs_are_kept(tmp_path: Path) -> None:

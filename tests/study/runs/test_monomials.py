@@ -4,30 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from support.monomial_batches import batch_of, key_of
 
-from stream_apple.core.batch import Batch
-from stream_apple.study.runs import monomials
-from stream_apple.study.runs.monomials import AdmittedProduct, as_batch, base_entries, candidate_entries, expanded
-
-
-def batch_of(rows: list[dict[int, float]]) -> Batch:
-    """Examples of these features, whose keys are small numbers."""
-    lengths = [len(row) for row in rows]
-    return Batch(
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        np.array([key for row in rows for key in row], np.uint64),
-        np.array([value for row in rows for value in row.values()], np.float32),
-        np.zeros(len(rows)),
-        np.ones(len(rows)),
-    )
-
+from study.runs import monomials
+from study.runs.monomials import AdmittedProduct, as_batch, base_entries, candidate_entries, expanded
 
 ROWS: list[dict[int, float]] = [{1: 2.0, 2: 3.0, 5: 1.0}, {}, {2: -1.0, 5: 1.0}, {1: 4.0, 5: 1.0}]
-
-
-def key_of(*factors: int) -> int:
-    """The key of a monomial."""
-    return sum(int(base_entries(batch_of([{factor: 1.0}])).keys[0]) for factor in factors) % 2**64
 
 
 MIXED = {key: key_of(key) for key in (1, 2, 5)}

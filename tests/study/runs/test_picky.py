@@ -5,16 +5,16 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from study.runs.test_monomials import batch_of, key_of
+from support.monomial_batches import batch_of, key_of
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.options import Loss, Options
 from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.schedule import Schedule
-from stream_apple.study.methods import METHODS, Proposal
-from stream_apple.study.runs.learning import learn
-from stream_apple.study.runs.picky import PickyRun, evaluate_picky
-from stream_apple.study.tasks import Task
+from study.methods import METHODS, Proposal
+from study.runs.learning import learn
+from study.runs.picky import PickyRun, evaluate_picky
+from study.tasks import Task
 
 PROPOSALS: tuple[Proposal, ...] = get_args(Proposal)
 LINEAR = Options(method="linear", bits=12)

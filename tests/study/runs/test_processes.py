@@ -8,11 +8,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from study.runs.sample_tasks import die, fail, first_then_stay, square
+from support.sample_tasks import die, fail, first_then_stay, square
 
 from stream_apple.errors import StreamAppleError
 from stream_apple.signals import Signals
-from stream_apple.study.runs.processes import run_all
+from study.runs.processes import run_all
 
 
 def test_all_tasks_are_done() -> None:

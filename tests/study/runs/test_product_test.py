@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from study.runs.test_monomials import batch_of, key_of
+from support.monomial_batches import batch_of, key_of
 
-from stream_apple.study.runs.monomials import AdmittedProduct, base_entries, candidate_entries, expanded
-from stream_apple.study.runs.product_test import Judged, Residuals, judge
+from study.runs.monomials import AdmittedProduct, base_entries, candidate_entries, expanded
+from study.runs.product_test import Judged, Residuals, judge
 
 
 def judged(values: np.ndarray, residuals: np.ndarray, weights: np.ndarray | None = None) -> Judged:

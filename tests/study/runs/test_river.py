@@ -8,9 +8,9 @@ import pytest
 from support.required import unavailable
 
 from stream_apple.core.batch import Batch
-from stream_apple.study.methods import installed_version
-from stream_apple.study.runs.one_pass import StreamLearner, pass_over
-from stream_apple.study.runs.river_pass import DENSE_UP_TO, RIVER_MODELS, dictionaries_of, learn_progressively, numbered
+from study.methods import installed_version
+from study.runs.one_pass import StreamLearner, pass_over
+from study.runs.river_pass import DENSE_UP_TO, RIVER_MODELS, dictionaries_of, learn_progressively, numbered
 
 
 class Recorder:
@@ -74,7 +74,7 @@ def test_each_is_predicted_before_it_is_learned() -> None:
 def river() -> None:
     """What needs River itself."""
     if installed_version("river") is None:
-        unavailable("River is not installed: pip install 'stream-apple[study]'")
+        unavailable("River is not installed: pip install --editable '.[study]'")
 
 
 @pytest.mark.usefixtures("river")

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from study.tiny_sets import write_tiny_sets
+from support.tiny_sets import write_tiny_sets
 
 from stream_apple.core.batch import Batch
-from stream_apple.study.data_sets import find_data_sets
-from stream_apple.study.methods import STAGE_POLY_CHOICES
-from stream_apple.study.preparation import load_arrays, prepare
-from stream_apple.study.runs import vowpal
-from stream_apple.study.runs.learning import learn
-from stream_apple.study.runs.vowpal import learn_with_vowpal
-from stream_apple.study.tasks import Measures, Task
+from study.data_sets import find_data_sets
+from study.methods import STAGE_POLY_CHOICES
+from study.preparation import load_arrays, prepare
+from study.runs import vowpal
+from study.runs.learning import learn
+from study.runs.vowpal import learn_with_vowpal
+from study.tasks import Measures, Task
 
 pytest.importorskip("vowpalwabbit")
 

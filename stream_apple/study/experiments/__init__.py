@@ -1,1 +1,0 @@
-"""Experiments of papers, which `stream-apple study --experiment NAME` does; `registry` names the module of each."""

@@ -52,13 +52,17 @@ class ModelError(StreamAppleError):
 
 
 class SnapshotError(StreamAppleError):
-    """The snapshot that a committed offset points to is damaged, incomplete or of an unknown format."""
+    """The snapshot that a committed offset points to is damaged, incomplete, or of another format."""
 
     exit_code = 73
 
 
 class SnapshotMissingError(SnapshotError):
     """No message of a snapshot is where the committed offset says, or not all of them are: the log goes on after it."""
+
+
+class FormatError(SnapshotError):
+    """Stored state has a format that this version does not read; the message says how to start over."""
 
 
 class VerificationError(StreamAppleError):

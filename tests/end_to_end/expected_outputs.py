@@ -76,6 +76,13 @@ class Outputs:
             names = Names(topics.examples, topics.predictions, topics.dead_letters, self._config.worker.group)
             assert check_independently(self._kafka, names) == total + len(letters)
 
+    def check_once(self) -> None:
+        """Exactly one answer for each record, whichever model gave it."""
+        topics = self._config.topics
+        names = Names(topics.examples, topics.predictions, topics.dead_letters, self._config.worker.group)
+        total = sum(map(len, self._read(topics.examples).values()))
+        assert check_independently(self._kafka, names) == total > 0
+
     def _read(self, topic: str) -> dict[int, list[Message]]:
         return read_to_end(self._kafka, topic, self._partitions)
 

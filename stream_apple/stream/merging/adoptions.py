@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 
 import msgpack
 
-from stream_apple.errors import SnapshotError
+from stream_apple.errors import FormatError, SnapshotError
+from stream_apple.stream.positions.lineage import START_OVER
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
 from stream_apple.untrusted import (
     Closed,
@@ -73,15 +74,12 @@ def encode_adoption(group: str, record: AdoptionRecord) -> bytes:
 
 
 def decode_adoption(group: str, value: bytes | None) -> AdoptionRecord:
-    """Return the record in a message; SnapshotError if it is of another group, of a newer format, or damaged."""
+    """Return the record in a message; SnapshotError if it is of another group, of another format, or damaged."""
     try:
         content = unpacked_msgpack(value)
         version = of_kind(Versioned, content).v
-        if not 0 < version <= FORMAT:
-            raise SnapshotError(
-                f"expected an adoption record of format {FORMAT} or older, found {version}: a newer version of "
-                f"stream_apple wrote it"
-            )
+        if version != FORMAT:
+            raise FormatError(f"expected an adoption record of format {FORMAT}, found {version}; {START_OVER}")
         found = of_kind(_Adoption, content)
     except MalformedError as error:
         raise SnapshotError(f"expected an adoption record, found: {error}") from error

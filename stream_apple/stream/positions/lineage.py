@@ -53,6 +53,12 @@ STARTED_FROM = "from_model"
 NEW_MODEL = "use a new worker.group, with topics.predictions and topics.dead_letters of its own, to begin a new model"
 """The advice if a group can't go on. In the old topics, the new group's answers would be second ones."""
 
+START_OVER = (
+    "to start over, use a new worker.group, with topics.predictions and topics.dead_letters of its own, which learns "
+    "the records in topics.examples again, or continues from the model file that worker.from_model names"
+)
+"""The advice if stored state has another format."""
+
 
 def _elsewhere(setting: str, what: str) -> str:
     return (
@@ -263,8 +269,7 @@ class Provenance(NamedTuple):
             ) from None
         if note is None:
             raise ConfigurationError(
-                f"expected a note of format {FORMAT} {where}, found {in_short(committed.metadata)!r}; "
-                f"go back to the version that wrote it, or {NEW_MODEL}"
+                f"expected a note of format {FORMAT} {where}, found {in_short(committed.metadata)!r}; {START_OVER}"
             )
         model, merge = note.model, note.merge
         ours = self.lineage(partition, note.start, note.gaps, note.skips)

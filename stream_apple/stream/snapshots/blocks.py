@@ -13,9 +13,26 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from stream_apple.errors import FormatError
 from stream_apple.learners.apple.state.table import BUCKET, COMPANION, Table, base_features, sides_of
-from stream_apple.stream.snapshots.versions import VERSION, BlockColumns, columns_of, upgrade_columns
+from stream_apple.stream.positions.lineage import START_OVER
 from stream_apple.untrusted import ArrayType, Stored
+
+FORMAT = 1
+"""Format of snapshots, references, and merged models. Must change whenever their messages do; others are refused."""
+
+COLUMNS = (
+    ("key", "<u8"),
+    ("weight", "<f4"),
+    ("gradient", "<f4"),
+    ("scale", "<f4"),
+    ("linear_weight", "<f4"),
+    ("linear_gradient", "<f4"),
+    ("degree", "u1"),
+    ("parent", "u1"),
+    ("sights", "u1"),
+)
+"""Name and type of each column of a block's slots, in order."""
 
 _LEVEL = -1  # of zstd: 1.8 GB/s, and within a tenth of the best ratio
 MOST_OF_A_MANIFEST = 16 << 20
@@ -42,8 +59,14 @@ class StoredSums(Stored):
 
     constant: dict[str, bytes]
     companion: bytes
-    sides: dict[str, bytes] | None = None
+    sides: dict[str, bytes]
     arrays: dict[str, PackedArray]
+
+
+def check_format(found: int) -> None:
+    """Raise FormatError unless the format is this version's."""
+    if found != FORMAT:
+        raise FormatError(f"expected a message of format {FORMAT}, found {found}; {START_OVER}")
 
 
 def compressor() -> zstandard.ZstdCompressor:
@@ -66,7 +89,7 @@ def decompressed(data: bytes, most: int) -> bytes:
 
 def most_of_a_block(block: Table) -> int:
     """Return the largest size in bytes of this block: that of all slots taken, by base features."""
-    each: int = sum(np.dtype(form).itemsize for _, form in columns_of(VERSION))
+    each: int = sum(np.dtype(form).itemsize for _, form in COLUMNS)
     each += COMPANION.itemsize if len(block.companions) else 0
     size = len(block.slots)
     sides: int = sum(side.nbytes for side in sides_of(block, 0, size).values())
@@ -75,13 +98,13 @@ def most_of_a_block(block: Table) -> int:
 
 
 def encode_block(block: Table) -> bytes:
-    """Return a block in the present format."""
+    """Return a block as bytes."""
     return b"".join(_columns(block))
 
 
 def _columns(block: Table) -> Iterator[bytes]:
     slots = block.slots
-    for name, _ in columns_of(VERSION):
+    for name, _ in COLUMNS:
         yield slots[name].tobytes()
     yield block.tags.tobytes()
     yield block.admission_filter.tobytes()
@@ -93,14 +116,11 @@ def _columns(block: Table) -> Iterator[bytes]:
         yield side[slots["key"] != 0].tobytes()
 
 
-def decode_block(version: int, data: bytes, block: Table) -> None:
-    """Write a block of format `version`; ValueError if its size is wrong.
-
-    Companions and sides are only written where the data has them: others stay as they are.
-    """
+def decode_block(data: bytes, block: Table) -> None:
+    """Write a block that `encode_block` has made; ValueError if its size is wrong."""
     size, at = len(block.slots), 0
-    columns: BlockColumns = {}
-    layout = [(name, np.dtype(form), size) for name, form in columns_of(version)]
+    columns: dict[str, NDArray[Any]] = {}
+    layout = [(name, np.dtype(form), size) for name, form in COLUMNS]
     layout += [("tags", np.dtype("<u8"), size // BUCKET)]
     layout += [("admission_filter", np.dtype("u1"), len(block.admission_filter))]
     if len(data) < (needed := sum(form.itemsize * count for _, form, count in layout)):
@@ -108,7 +128,6 @@ def decode_block(version: int, data: bytes, block: Table) -> None:
     for name, form, count in layout:
         columns[name] = np.frombuffer(data, form, count, at)
         at += form.itemsize * count
-    columns = upgrade_columns(version, columns)
     block.tags[:] = columns.pop("tags")
     block.admission_filter[:] = columns.pop("admission_filter")
     for name, column in columns.items():
@@ -144,20 +163,20 @@ def constant_of(table: Table) -> dict[str, Any]:
     """Return the last slot, its companion and its sides, by the names that they have in manifests."""
     size = len(table.slots)
     return {
-        "constant": {name: table.slots[name][-1:].tobytes() for name, _ in columns_of(VERSION)},
+        "constant": {name: table.slots[name][-1:].tobytes() for name, _ in COLUMNS},
         "companion": table.companions[-1:].tobytes(),
         "sides": {name: side.tobytes() for name, side in sides_of(table, size - 1, size).items()},
     }
 
 
 def write_constant(table: Table, stored: StoredSums) -> None:
-    """Write the last slot from a manifest of the present format; ValueError, KeyError if a part is missing or wrong."""
-    for name, form in columns_of(VERSION):
+    """Write the last slot from a manifest; ValueError, KeyError if a part is missing or wrong."""
+    for name, form in COLUMNS:
         table.slots[name][-1:] = np.frombuffer(stored.constant[name], form)
     table.companions[-1:] = np.frombuffer(stored.companion, COMPANION)
     size = len(table.slots)
     for name, side in sides_of(table, size - 1, size).items():
-        _take_rows(side, np.ones(1, np.bool_), (stored.sides or {})[name], 0)
+        _take_rows(side, np.ones(1, np.bool_), stored.sides[name], 0)
 
 
 def _take_rows(side: NDArray[Any], taken: NDArray[np.bool_], data: bytes, at: int) -> int:

@@ -2,7 +2,7 @@
 
 A snapshot is a list of messages: blocks of the table, and a manifest at the end. Each is an envelope, a msgpack map:
 
-    v      format of the whole snapshot, see `versions.py`
+    v      format, see `blocks.FORMAT`
     model  fingerprint of the model
     at     the first offset of the examples that the state has not learned
     index  0, 1, ...; the manifest is the last
@@ -13,8 +13,8 @@ A snapshot is a list of messages: blocks of the table, and a manifest at the end
 depends, and a digest over all state.
 
 A model that has just adopted a merged model has the table of that: its snapshot is a reference, which is the manifest
-alone and says where in the merges topic the table is (`refer`). A merged model is not kept for ever, so a whole
-snapshot follows soon.
+alone and says where in the merges topic the table is (`refer`). A merged model is not kept indefinitely, so a whole
+snapshot follows soon. A snapshot of one message is a reference: whole ones have a block, too.
 
 Messages are made when they are to be sent; if learning goes on meanwhile, from a copy of the state.
 """
@@ -27,7 +27,7 @@ import msgpack
 from stream_apple.errors import SnapshotError, SnapshotMissingError
 from stream_apple.learners.apple.merging.mergeable import Mergeable
 from stream_apple.learners.apple.merging.stacks import copy_into
-from stream_apple.learners.apple.state.table import BLOCK_SLOTS, blocks_of, check_finite
+from stream_apple.learners.apple.state.table import blocks_of, check_finite
 from stream_apple.learners.apple.state_digest import StateDigest
 from stream_apple.stream.model.model_image import Ended, ModelImage
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -35,9 +35,11 @@ from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,
+    FORMAT,
     MOST_OF_A_MANIFEST,
     PackedArray,
     StoredSums,
+    check_format,
     compressor,
     constant_of,
     decode_block,
@@ -49,7 +51,6 @@ from stream_apple.stream.snapshots.blocks import (
     write_constant,
 )
 from stream_apple.stream.snapshots.compressed_table import CompressedTable
-from stream_apple.stream.snapshots.versions import REFERENCE, VERSION, Manifest, is_known, upgrade_manifest
 from stream_apple.untrusted import (
     Epoch,
     MalformedError,
@@ -57,10 +58,13 @@ from stream_apple.untrusted import (
     Stored,
     Versioned,
     because,
+    from_msgpack,
     in_short,
     of_kind,
     unpacked_msgpack,
 )
+
+_Manifest = dict[str, Any]
 
 
 class _SnapshotEnvelope(Stored):
@@ -74,19 +78,19 @@ class _SnapshotEnvelope(Stored):
 
 
 class StoredManifest(StoredSums):
-    """A manifest in the present format. Fields of type Any are compared with expected values, which checks them."""
+    """Checks a manifest. Fields of type Any are compared with expected values, which checks them."""
 
     topic: Any
     partition: Any
     start: Any
-    gaps: Any = ()
-    skips: Any = ()
+    gaps: Any
+    skips: Any
     options: Any
     digest: Any
     ended_epoch: Epoch
     epoch_digest: StateHash | Literal[""]
     observed: dict[str, PackedArray]
-    merged: MergedPointer | None = None
+    merged: MergedPointer | None
 
 
 class Snapshot(NamedTuple):
@@ -119,12 +123,12 @@ class Reference(NamedTuple):
     at: int
     digest: str
     lineage: str
-    manifest: Manifest
+    manifest: _Manifest
 
     def to_snapshot(self, merged: MergedPointer) -> Snapshot:
         """Return the snapshot, given where the merged model is."""
         data = compressor().compress(msgpack.packb({**self.manifest, "merged": merged}))
-        return Snapshot(self.at, self.digest, [_sealed(REFERENCE, self.lineage, self.at, 0, 1, data)])
+        return Snapshot(self.at, self.digest, [_sealed(self.lineage, self.at, 0, 1, data)])
 
 
 def refer(model: PartitionModel, digest: str) -> Reference:
@@ -171,14 +175,14 @@ class SnapshotEncoder:
 
     def _seal(self, index: int, content: bytes) -> bytes:
         data = self._compressor.compress(content)
-        return _sealed(VERSION, self._image.lineage.model, self.at, index, self.message_count, data)
+        return _sealed(self._image.lineage.model, self.at, index, self.message_count, data)
 
 
-def _sealed(version: int, lineage: str, at: int, index: int, of: int, data: bytes) -> bytes:
-    return bytes(msgpack.packb({"v": version, "model": lineage, "at": at, "index": index, "of": of, "data": data}))
+def _sealed(lineage: str, at: int, index: int, of: int, data: bytes) -> bytes:
+    return bytes(msgpack.packb({"v": FORMAT, "model": lineage, "at": at, "index": index, "of": of, "data": data}))
 
 
-def _manifest(model: PartitionModel, image: ModelImage, digest: str) -> Manifest:
+def _manifest(model: PartitionModel, image: ModelImage, digest: str) -> _Manifest:
     return {
         "topic": model.topic,
         "partition": model.partition,
@@ -192,6 +196,7 @@ def _manifest(model: PartitionModel, image: ModelImage, digest: str) -> Manifest
         **constant_of(image.table),
         "arrays": packed(image.sums),
         "observed": packed(image.observed),
+        "merged": None,
     }
 
 
@@ -224,31 +229,31 @@ class SnapshotDecoder:
 
     def add(self, value: bytes | None) -> None:
         """Take in the next message; SnapshotError if it is not the one that must come now."""
-        version, frame, data = self._open(value)
+        frame, data, refers = self._open(value)
         try:
-            if version == REFERENCE:
-                self._manifest = _manifest_of(version, data)
+            if refers:
+                self._manifest = _manifest_of(data)
                 if self._manifest.merged is None:
                     raise SnapshotError("the manifest: expected it to name a merged model, found none")
                 self.merged = self._manifest.merged
                 return
             if self._next < len(self._blocks):
-                self._take_block(version, frame, data)
+                self._take_block(frame, data)
             else:
-                self._finish(_manifest_of(version, data))
+                self._finish(_manifest_of(data))
         except DAMAGES as error:
             raise SnapshotError(
                 f"message {self._next}: expected the state of this model, found: {because(error)}"
             ) from error
         self._next += 1
 
-    def _take_block(self, version: int, frame: bytes, data: bytes) -> None:
+    def _take_block(self, frame: bytes, data: bytes) -> None:
         start, stop = self._blocks[self._next]
         block = self._model.learner.table.part(start, stop)
         if self._kept is None:
-            decode_block(version, data, block)
+            decode_block(data, block)
         else:
-            own, block = block, self._kept.add(version, frame, data)
+            own, block = block, self._kept.add(frame, data)
             # The digest covers these when all slots have come.
             own.tags[:], own.admission_filter[:] = block.tags, block.admission_filter
         self._learner_digest.add_slots(block, 0, stop - start)
@@ -264,45 +269,36 @@ class SnapshotDecoder:
         except DAMAGES as error:
             raise SnapshotError(f"expected the state of this model, found: {because(error)}") from error
 
-    def _open(self, value: bytes | None) -> tuple[int, bytes, bytes]:
-        """Return format, frame and its content of the next message; SnapshotError unless it must come now."""
+    def _open(self, value: bytes | None) -> tuple[bytes, bytes, bool]:
+        """Return the next message's frame and its content, and whether it is a reference.
+
+        SnapshotError unless the message must come now.
+        """
         try:
             content = unpacked_msgpack(value)
-            version = of_kind(Versioned, content).v
-            if not is_known(version):
-                raise SnapshotError(
-                    f"message {self._next}: expected format {REFERENCE} or older, found {version}: "
-                    f"a newer version of stream_apple wrote it"
-                )
-            alone = version == REFERENCE
+            check_format(of_kind(Versioned, content).v)
             envelope = of_kind(_SnapshotEnvelope, content)
-            if self._next == 0 and not alone:
-                self._blocks = self._blocks_written(envelope.of - 1)
+            refers = self._next == 0 and envelope.of == 1
             place = {name: getattr(envelope, name) for name in ("model", "at", "index", "of")}
             expected = {
                 "model": self._model.lineage.model,
                 "at": self._pointer.at,
                 "index": self._next,
-                "of": 1 if alone else len(self._blocks) + 1,
+                "of": 1 if refers else len(self._blocks) + 1,
             }
             if place != expected:
                 # If others of the snapshot are in its place, the rest of a torn transaction may be all that is left.
                 kind = SnapshotMissingError if place | {"index": self._next} == expected else SnapshotError
                 raise kind(f"message {self._next}: expected {expected}, found {in_short(place)}")
-            if alone or self._next == len(self._blocks):
+            if refers or self._next == len(self._blocks):
                 most = MOST_OF_A_MANIFEST
             else:
                 most = most_of_a_block(self._model.learner.table.part(*self._blocks[self._next]))
-            return version, envelope.data, decompressed(envelope.data, most)
+            return envelope.data, decompressed(envelope.data, most), refers
         except DAMAGES as error:
             raise SnapshotError(
                 f"message {self._next}: expected an undamaged message, found: {because(error)}"
             ) from error
-
-    def _blocks_written(self, count: int) -> list[tuple[int, int]]:
-        """Return the blocks of a snapshot that has so many: they had BLOCK_SLOTS each, whatever lies beside a slot."""
-        former = blocks_of(self._model.learner.table, BLOCK_SLOTS)
-        return former if count == len(former) and self._kept is None else self._blocks
 
     def _finish(self, manifest: StoredManifest) -> None:
         model = self._model
@@ -341,19 +337,20 @@ def read_stored_manifest(value: bytes | None) -> StoredManifest:
     """Return the manifest in the last message of a snapshot of any model; SnapshotError if there is none in it."""
     try:
         content = unpacked_msgpack(value)
-        version, envelope = of_kind(Versioned, content).v, of_kind(_SnapshotEnvelope, content)
-        if not is_known(version) or envelope.index != envelope.of - 1:
+        check_format(of_kind(Versioned, content).v)
+        envelope = of_kind(_SnapshotEnvelope, content)
+        if envelope.index != envelope.of - 1:
             raise SnapshotError(
-                f"expected the last message of a snapshot of format {REFERENCE} or older, found another"
+                f"expected the last message of a snapshot, found message {envelope.index} of {envelope.of}"
             )
-        return _manifest_of(version, decompressed(envelope.data, MOST_OF_A_MANIFEST))
+        return _manifest_of(decompressed(envelope.data, MOST_OF_A_MANIFEST))
     except DAMAGES as error:
         raise SnapshotError(f"expected the manifest of a snapshot, found: {because(error)}") from error
 
 
-def _manifest_of(version: int, data: bytes) -> StoredManifest:
-    """Return a manifest in the present format; SnapshotError if a field is missing or of another type."""
+def _manifest_of(data: bytes) -> StoredManifest:
+    """Return a manifest; SnapshotError if a field is missing or of another type."""
     try:
-        return of_kind(StoredManifest, upgrade_manifest(version, of_kind(dict[str, Any], unpacked_msgpack(data))))
+        return from_msgpack(StoredManifest, data)
     except MalformedError as error:
         raise SnapshotError(f"the manifest: {error}") from error

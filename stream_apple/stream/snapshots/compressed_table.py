@@ -24,19 +24,19 @@ class CompressedTable:
         self._extent = extent_of(options)
         self._memory: Table | None = empty_block(self._bits, self._extent)
         self._block = len(self._memory.slots) - 1
-        self._frames: list[tuple[int, bytes]] = []
+        self._frames: list[bytes] = []
         self._nominees: list[NDArray[np.int64]] = []
         self._most_taken = 0
         self._constant: Table | None = None
 
-    def add(self, version: int, frame: bytes, data: bytes) -> Table:
-        """Keep the next frame, given its format and its content; return the block, until the next one comes."""
+    def add(self, frame: bytes, data: bytes) -> Table:
+        """Keep the next frame, given its content, too; return the block, until the next one comes."""
         assert self._memory is not None
         block = self._memory.part(0, self._block)
-        decode_block(version, data, block)
+        decode_block(data, block)
         self._nominees.append(block.nominees() + self._block * len(self._frames))
         self._most_taken = max(self._most_taken, taken_count(block))
-        self._frames.append((version, frame))
+        self._frames.append(frame)
         return block
 
     def finish(self, table: Table) -> None:
@@ -72,5 +72,4 @@ class CompressedTable:
         return table
 
     def _decode(self, number: int, block: Table) -> None:
-        version, frame = self._frames[number]
-        decode_block(version, decompressed(frame, most_of_a_block(block)), block)
+        decode_block(decompressed(self._frames[number], most_of_a_block(block)), block)

@@ -3,8 +3,7 @@
 A merged model is a list of messages with the keys group/round/0, group/round/1, ...: blocks of its table, as a snapshot
 has them (`snapshots/blocks.py`), and a manifest at the end. Each is an envelope, a msgpack map:
 
-    v      format of the messages of this topic
-    slots  format of the blocks, that of snapshots (`snapshots/versions.py`)
+    v      format, see `blocks.FORMAT`
     group, round
     index  0, 1, ...; the manifest is the last
     of     number of messages
@@ -28,8 +27,10 @@ from stream_apple.learners.apple.state.table import blocks_of, check_finite, emp
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,
+    FORMAT,
     MOST_OF_A_MANIFEST,
     StoredSums,
+    check_format,
     compressor,
     constant_of,
     decode_block,
@@ -41,7 +42,6 @@ from stream_apple.stream.snapshots.blocks import (
     write_constant,
 )
 from stream_apple.stream.snapshots.merge_history import MergeHistory
-from stream_apple.stream.snapshots.versions import VERSION, upgrade_manifest
 from stream_apple.untrusted import (
     Offset,
     OffsetOrNone,
@@ -49,15 +49,13 @@ from stream_apple.untrusted import (
     RoundNumber,
     StateHash,
     Stored,
+    Versioned,
     because,
     from_msgpack,
     in_short,
     of_kind,
     unpacked_msgpack,
 )
-
-FORMAT = 2
-"""Format of the messages. In format 1 every contribution was in the models topic."""
 
 
 class RosterEntry(NamedTuple):
@@ -155,19 +153,12 @@ def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[
             }
         )
     )
-    envelope = {"v": FORMAT, "slots": VERSION, "group": group, "round": manifest.round}
+    envelope = {"v": FORMAT, "group": group, "round": manifest.round}
     data = [compress.compress(content) for content in contents]
     return [
         bytes(msgpack.packb({**envelope, "index": index, "of": len(data), "data": each}))
         for index, each in enumerate(data)
     ]
-
-
-class _Formats(Stored):
-    """Checks the formats that a message names."""
-
-    v: int
-    slots: int
 
 
 class Envelope(Stored):
@@ -203,16 +194,11 @@ class StoredMerge(StoredSums):
         return MergeManifest(number, self.partitions, self.roster, self.excluded, self.digest, self.counts, history)
 
 
-def _open(group: str, number: int, value: bytes | None) -> tuple[int, Envelope]:
-    """Return the format of the blocks and the envelope of a message of a round's merged model; else SnapshotError."""
+def _open(group: str, number: int, value: bytes | None) -> Envelope:
+    """Return the envelope of a message of a round's merged model; else SnapshotError."""
     try:
         content = unpacked_msgpack(value)
-        formats = of_kind(_Formats, content)
-        for name, known in (("v", FORMAT), ("slots", VERSION)):
-            if not 0 < (found := getattr(formats, name)) <= known:
-                raise SnapshotError(
-                    f"expected {name} {known} or older, found {found}: a newer version of stream_apple wrote it"
-                )
+        check_format(of_kind(Versioned, content).v)
         envelope = of_kind(Envelope, content)
     except DAMAGES as error:
         raise SnapshotError(f"expected an undamaged message of a merged model, found: {because(error)}") from error
@@ -221,7 +207,7 @@ def _open(group: str, number: int, value: bytes | None) -> tuple[int, Envelope]:
             f"expected a message of round {number} of group {group}, found one of round {envelope.round} of "
             f"group {in_short(envelope.group)}"
         )
-    return formats.slots, envelope
+    return envelope
 
 
 def _data(envelope: Envelope, most: int) -> bytes:
@@ -233,18 +219,18 @@ def _data(envelope: Envelope, most: int) -> bytes:
 
 def read_manifest(group: str, number: int, value: bytes | None) -> MergeManifest:
     """Return the record of a round's merge from the last of its messages; SnapshotError if `value` is not that one."""
-    slots, envelope = _open(group, number, value)
+    envelope = _open(group, number, value)
     if not envelope.last:
         raise SnapshotError(
             f"expected the last message of round {number}, found message {envelope.index} of {envelope.of}"
         )
-    return _content(slots, envelope).manifest(number)
+    return _content(envelope).manifest(number)
 
 
-def _content(slots: int, envelope: Envelope) -> StoredMerge:
+def _content(envelope: Envelope) -> StoredMerge:
     data = _data(envelope, MOST_OF_A_MANIFEST)
     try:
-        return of_kind(StoredMerge, upgrade_manifest(slots, from_msgpack(dict[str, Any], data)))
+        return from_msgpack(StoredMerge, data)
     except DAMAGES as error:
         raise SnapshotError(f"expected a manifest, found: {because(error)}") from error
 
@@ -294,7 +280,7 @@ class MergeDecoder:
 
     def add(self, value: bytes | None) -> None:
         """Take in the next message; SnapshotError if it is not the one that must come now."""
-        slots, envelope = _open(self._group, self._round, value)
+        envelope = _open(self._group, self._round, value)
         if (envelope.index, envelope.of) != (self._next, len(self._blocks) + 1):
             raise SnapshotError(
                 f"expected message {self._next} of {len(self._blocks) + 1}, found message {envelope.index} of "
@@ -303,9 +289,9 @@ class MergeDecoder:
         try:
             if self._next < len(self._blocks):
                 block = self.model.table.part(*self._blocks[self._next])
-                decode_block(slots, _data(envelope, most_of_a_block(block)), block)
+                decode_block(_data(envelope, most_of_a_block(block)), block)
             else:
-                self._finish(_content(slots, envelope))
+                self._finish(_content(envelope))
         except DAMAGES as error:
             raise SnapshotError(f"message {self._next}: expected a merged model, found: {because(error)}") from error
         self._next += 1

@@ -13,7 +13,7 @@ import xxhash
 
 from stream_apple.config.schema import Identifier, TopicName
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.errors import SnapshotError
+from stream_apple.errors import FormatError, SnapshotError
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import FILE_MAGIC, Gap, Lineage, SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
@@ -83,7 +83,7 @@ class SavedModel(Stored):
     pointer      where the snapshot was in the models topic; first and last are -1 for a merged model, which was in none
     messages     the snapshot's, in their order
     names        key of a base feature -> its name
-    merged_from  the models that it was made of, in order, if models were merged
+    merged_from  the models that were merged into it, in order; () if it was not merged
     """
 
     group: Identifier
@@ -93,11 +93,11 @@ class SavedModel(Stored):
     start: Offset
     model: ModelHash
     gaps: tuple[Gap, ...]
-    skips: tuple[Offset, ...] = ()
+    skips: tuple[Offset, ...]
     pointer: SnapshotPointer
     messages: tuple[bytes, ...]
     names: dict[FeatureKey, str]
-    merged_from: tuple[MergedFrom, ...] = ()
+    merged_from: tuple[MergedFrom, ...]
 
     @property
     def lineage(self) -> Lineage:
@@ -141,8 +141,8 @@ def model_file_of(
             "pointer": pointer,
             "messages": snapshot.messages,
             "names": names.known(),
+            "merged_from": list(merged_from),
         }
-        | ({"merged_from": list(merged_from)} if merged_from else {})
     )
     line = b"%s%d" % (FILE_MAGIC, FORMAT)
     return line + b"\n" + xxhash.xxh3_128_digest(line + content) + content
@@ -153,9 +153,10 @@ def read_model_file(content: bytes, place: str) -> SavedModel:
     line = _LINE.match(content, len(FILE_MAGIC)) if content.startswith(FILE_MAGIC) else None
     if line is None:
         raise SnapshotError(f"{place}: expected a file that `inspect --save` has written, or `merge`, found another")
-    if (version := int(line[1])) > FORMAT:
-        raise SnapshotError(
-            f"{place}: expected format {FORMAT} or older, found {version}: a newer version of stream_apple wrote it"
+    if (version := int(line[1])) != FORMAT:
+        raise FormatError(
+            f"{place}: expected a model file of format {FORMAT}, found {version}; to start over, save a model of this "
+            f"version with `inspect --save`, or leave worker.from_model empty to learn the records again"
         )
     at = line.end() + _DIGEST_BYTES
     expected, body = content[line.end() : at], memoryview(content)[at:]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Generator
 
 import structlog
 
-from stream_apple.errors import GapError, SnapshotError, SnapshotMissingError
+from stream_apple.errors import FormatError, GapError, SnapshotError, SnapshotMissingError
 from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.partitions.partition import Partition
@@ -209,6 +209,8 @@ class _Restore:
 
     @staticmethod
     def _ending(error: SnapshotError) -> SnapshotError:
+        if isinstance(error, FormatError):
+            return error  # it says how to start over
         return type(error)(f"{error}. A model is never guessed; a new worker.group begins a new one")
 
     def _read_merged(self, pointer: MergedPointer, until: float) -> bool:
@@ -224,6 +226,8 @@ class _Restore:
             raise SnapshotError(
                 f"{messages.place}: expected it, whose table the model has, found: {error}: {NO_MERGED_MODEL}"
             ) from error
+        except FormatError:
+            raise
         except SnapshotError as error:
             raise SnapshotError(f"{error}: {NO_MERGED_MODEL}") from error
         if done:

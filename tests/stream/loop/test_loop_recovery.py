@@ -144,7 +144,10 @@ class TestSnapshots:
         [
             (lambda _: b"", "undamaged message"),
             (lambda value: msgpack.packb({**msgpack.unpackb(value), "at": 3}), "expected"),
-            (lambda value: msgpack.packb({**msgpack.unpackb(value), "v": 99}), "newer version"),
+            (
+                lambda value: msgpack.packb({**msgpack.unpackb(value), "v": 99}),
+                "format 1, found 99; to start over, use",
+            ),
             (lambda value: value[:-20] + b"x" * 20, "undamaged message"),
         ],
     )

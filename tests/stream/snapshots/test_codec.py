@@ -1,7 +1,6 @@
 """A snapshot is the model, to the bit, or it is refused with the reason."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -11,21 +10,19 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream.snapshots.forgery import resealed
-from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, good
-from support.snapshots import DATA, LINEAGE, PAST, PLAIN, PROVENANCE, RECORDS, empty, golden, grown, pointer
+from support.records import DECODER, SETTINGS, TOPIC, good
+from support.snapshots import LINEAGE, PAST, PROVENANCE, RECORDS, empty, grown, pointer
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.errors import ModelError, SnapshotError
+from stream_apple.errors import FormatError, ModelError, SnapshotError
 from stream_apple.learners.apple.learner import Scores
 from stream_apple.learners.apple.options import RESERVOIR_ENTRIES, Discretise, Options
 from stream_apple.learners.apple.state.table import COMPANION, base_features
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Gap, SnapshotPointer
-from stream_apple.stream.snapshots import blocks, codec, versions
-from stream_apple.stream.snapshots.codec import Snapshot, SnapshotDecoder, encode_snapshot
-from stream_apple.stream.snapshots.versions import REFERENCE, VERSION, Upgrade
+from stream_apple.stream.snapshots.blocks import COLUMNS, FORMAT
+from stream_apple.stream.snapshots.codec import Snapshot, SnapshotDecoder, encode_snapshot, read_stored_manifest
 
 
 def restore(model: PartitionModel, messages: list[bytes], where: SnapshotPointer) -> PartitionModel:
@@ -177,19 +174,6 @@ class TestRoundTrip:
         assert taken.digest == model.digest()
         assert restore(other, taken.messages, pointer(taken)).digest() == model.digest()
 
-    def test_blocks_of_before_they_were_bounded_by_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Whatever lay beside a slot, a block had as many slots; its messages are read as they are."""
-        settings = SETTINGS._replace(options=Options(loss="softmax", classes=3, bits=14))
-        model, other, third = (PartitionModel(TOPIC, 0, LINEAGE, settings, settings.decoder()) for _ in range(3))
-        model.process([good(number, float(number % 3)) for number in range(PAST)])
-        with monkeypatch.context() as before:
-            before.setattr("stream_apple.learners.apple.state.table._BLOCK_BYTES", 1 << 40)
-            former = encode_snapshot(model)
-        taken = encode_snapshot(model)
-        assert (len(former.messages), len(taken.messages)) == (2, 3)
-        assert restore(other, former.messages, pointer(former)).digest() == model.digest() == former.digest
-        assert restore(third, taken.messages, pointer(taken)).digest() == model.digest() == taken.digest
-
     def test_taking_a_snapshot_changes_nothing(self) -> None:
         """The model that was saved goes on as if it had not been."""
         model, other = grown(), grown()
@@ -258,11 +242,14 @@ class TestRefusals:
         with pytest.raises(SnapshotError, match=r"message 0: expected .*'index': 0.*found .*'index': 1"):
             SnapshotDecoder(empty(), pointer(taken)).add(taken.messages[1])
 
-    @pytest.mark.parametrize("version", [0, REFERENCE + 1])
-    def test_a_format_that_is_not_known(self, version: int, taken: Snapshot) -> None:
-        """A newer version's snapshot is refused by the number."""
-        with pytest.raises(SnapshotError, match=f"expected format {REFERENCE} or older, found {version}"):
-            SnapshotDecoder(empty(), pointer(taken)).add(resealed(taken.messages[0], v=version))
+    @pytest.mark.parametrize("found", [0, FORMAT + 1])
+    def test_another_format(self, found: int, taken: Snapshot) -> None:
+        """The refusal names both formats, and the two ways to start over: a replay, or a model file."""
+        expected = f"expected a message of format {FORMAT}, found {found}; to start over, use a new worker.group, .*"
+        with pytest.raises(FormatError, match=expected + r"topics\.examples again.*worker\.from_model"):
+            SnapshotDecoder(empty(), pointer(taken)).add(resealed(taken.messages[0], v=found))
+        with pytest.raises(FormatError, match=expected):
+            read_stored_manifest(resealed(taken.messages[-1], v=found))
 
     def test_another_configuration(self, taken: Snapshot) -> None:
         """A table of another size does not get these blocks, even under the same fingerprint."""
@@ -311,64 +298,9 @@ class TestRefusals:
             encode_snapshot(model)
 
 
-class TestFormats:
-    """Old snapshots stay readable."""
-
-    @pytest.mark.parametrize("version", range(1, VERSION + 1))
-    def test_golden_snapshots(self, version: int) -> None:
-        """What each format's first version wrote is restored, and goes on as it did then."""
-        stored = msgpack.unpackb(golden(version).read_bytes())
-        last = len(stored["messages"]) - 1
-        at = msgpack.unpackb(stored["messages"][0])["at"]
-        of_then = SETTINGS._replace(options=replace(SETTINGS.options, pending_labels=0))
-        new = empty(settings=PLAIN if version == 1 else of_then)
-        model = restore(new, stored["messages"], SnapshotPointer(at, 0, last, stored["digest"]))
-        records = [FakeRecord(0, *record) for record in stored["records"]]
-        found = [decode_prediction(value) for value in model.process(records).predictions]
-        expected = [decode_prediction(value) for value in stored["predictions"]]
-        assert [row["offset"] for row in found] == [row["offset"] for row in expected]
-        # The state is restored to the bit; the C library's exponential may differ in the last between machines.
-        for one, other in zip(found, expected, strict=True):
-            assert one["prediction"] == pytest.approx(other["prediction"], rel=1e-9)
-
-    def test_every_format_has_a_golden_snapshot(self) -> None:
-        """A new format can't be introduced without one."""
-        assert {path.name for path in DATA.glob("snapshot_*")} == {golden(v).name for v in range(1, VERSION + 1)}
-
-    def test_every_format_leads_to_the_next(self) -> None:
-        """The layouts and upgrades are complete, and the present layout is the table's."""
-        assert set(versions._COLUMNS) == set(range(1, VERSION + 1))
-        assert set(versions._UPGRADES) == set(range(1, VERSION))
-        slot = grown().learner.table.slots.dtype
-        written = {name: np.dtype(form) for name, form in versions.columns_of(VERSION)}
-        scratch, second_names = {"active"}, {"average", "fast"}
-        assert {name: slot[name] for name in slot.names or () if name not in scratch | second_names} == written
-
-    def test_an_upgrade_is_applied(self, monkeypatch: pytest.MonkeyPatch, taken: Snapshot) -> None:
-        """A made-up older format, without a column and with another name, becomes the present state by the rule."""
-        old = tuple(column for column in versions.columns_of(VERSION) if column[0] != "parent")
-
-        def columns(block: versions.BlockColumns) -> versions.BlockColumns:
-            return {**block, "parent": grown().learner.table.slots["parent"][:1024]}
-
-        def manifest(stored: versions.Manifest) -> versions.Manifest:
-            stored["arrays"]["clock"] = stored["arrays"].pop("hands")
-            return stored
-
-        def age(stored: dict[str, Any]) -> None:
-            stored["arrays"]["hands"] = stored["arrays"].pop("clock")
-
-        table = grown().learner.table
-        block = b"".join(table.slots[name][:1024].tobytes() for name, _ in old)
-        block += table.tags.tobytes() + table.admission_filter.tobytes()
-        companions = table.companions[base_features(table.slots)]
-        block += b"".join(companions[name].tobytes() for name in COMPANION.names or ())
-        first = resealed(taken.messages[0], data=zstandard.compress(block))
-        last = rewritten(taken.messages[-1], age)
-        monkeypatch.setitem(versions._COLUMNS, VERSION + 1, versions._COLUMNS[VERSION])
-        monkeypatch.setitem(versions._COLUMNS, VERSION, old)
-        monkeypatch.setitem(versions._UPGRADES, VERSION, Upgrade(columns, manifest))
-        monkeypatch.setattr(versions, "VERSION", VERSION + 1)
-        monkeypatch.setattr(codec, "VERSION", VERSION + 1)
-        monkeypatch.setattr(blocks, "VERSION", VERSION + 1)
-        assert restore(empty(), [first, last], pointer(taken)).digest() == taken.digest
+def test_the_columns_are_those_of_a_slot() -> None:
+    """All fields of a slot are stored but scratch, and second names of the same bytes."""
+    slot = grown().learner.table.slots.dtype
+    stored = {name: np.dtype(form) for name, form in COLUMNS}
+    scratch, second_names = {"active"}, {"average", "fast"}
+    assert {name: slot[name] for name in slot.names or () if name not in scratch | second_names} == stored

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.snapshots import LINEAGE, empty, grown
 
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.errors import SnapshotError
+from stream_apple.errors import FormatError, SnapshotError
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.snapshots.model_file import FORMAT, model_file_of, read_model_file
 
@@ -55,13 +55,14 @@ def test_a_cut_file_is_noticed(size: int) -> None:
 
 
 def test_what_is_wrong_is_told() -> None:
-    """Another kind of file, a newer format, and a damaged one have messages of their own."""
+    """Another kind of file, another format, and a damaged file have messages of their own."""
     line, _, rest = CONTENT.partition(b"\n")
     with pytest.raises(SnapshotError, match="inspect --save"):
         read_model_file(b"PNG", "file")
-    newer = line.replace(str(FORMAT).encode(), str(FORMAT + 1).encode())
-    with pytest.raises(SnapshotError, match=f"format {FORMAT} or older, found {FORMAT + 1}"):
-        read_model_file(newer + b"\n" + rest, "file")
+    for found in (0, FORMAT + 1):
+        other = line.replace(str(FORMAT).encode(), str(found).encode())
+        with pytest.raises(FormatError, match=f"format {FORMAT}, found {found}; to start over, .*worker.from_model"):
+            read_model_file(other + b"\n" + rest, "file")
     with pytest.raises(SnapshotError, match="digest"):
         read_model_file(CONTENT + b"x", "file")
 

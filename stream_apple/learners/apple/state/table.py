@@ -197,12 +197,9 @@ def _too_large(size: int, error: MemoryError) -> ConfigurationError:
     )
 
 
-def blocks_of(table: Table, most: int | None = None) -> list[tuple[int, int]]:
-    """Return the first slot and the end of each block; the constant, in the last slot, belongs to none.
-
-    most  how many slots a block has at most; None: as many as _BLOCK_BYTES allow
-    """
-    size, each = len(table.slots) - 1, most or 1 << _block_bits(table)
+def blocks_of(table: Table) -> list[tuple[int, int]]:
+    """Return the first slot and the end of each block; the constant, in the last slot, belongs to none."""
+    size, each = len(table.slots) - 1, 1 << _block_bits(table)
     return [(start, min(start + each, size)) for start in range(0, size, each)]
 
 

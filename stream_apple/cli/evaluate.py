@@ -276,8 +276,7 @@ def _sharding(choice: ShardChoice, options: Options) -> "Sharding | None":
     if choice.merge == "off":
         return Sharding(choice.shards, None)
     check_mergeable(options)
-    parents = choice.merge_parents or ("votes" if choice.passes is None else "union")
-    return Sharding(choice.shards, Exchange(parents, choice.merge_every), choice.passes)
+    return Sharding(choice.shards, Exchange(choice.merge_parents, choice.merge_every))
 
 
 def _by_time(
@@ -306,14 +305,7 @@ def _by_time(
 
 def _found(together: "Together", choice: ShardChoice) -> dict[str, object]:
     """Return the facts to report on several learners."""
-    found: dict[str, object] = {
-        "shards": choice.shards,
-        "merge": choice.merge,
-        "merges": len(together.lockstep.rosters),
-    }
-    if choice.passes is not None:
-        found |= {"passes": choice.passes, "last_pass_features_per_example": together.last_pass_features}
-    return found
+    return {"shards": choice.shards, "merge": choice.merge, "merges": len(together.lockstep.rosters)}
 
 
 def _check(spans: _Spans, times: Times) -> None:

@@ -16,10 +16,11 @@ import numpy as np
 from stream_apple.learners.apple.options import Options, mergeable
 from stream_apple.offline.schedule import Schedule
 from stream_apple.offline.sharding.lockstep import Exchange
-from stream_apple.offline.sharding.sharded import Sharding, Together, evaluate_together
+from stream_apple.offline.sharding.sharded import Sharding, evaluate_together
 from study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell
 from study.experiments.planted_pairs import plant_pairs
 from study.preparation import load_set
+from study.runs.passes import PassesMeasures, evaluate_in_passes
 
 SHARDS, PASSES, ALPHA, BITS = 8, 5, 0.25, 20
 PLANTED_EPOCHS = 12
@@ -54,18 +55,18 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     features: list[tuple[TableCell, ...]] = []
     for name, data_set in inquiry.sets.items():
         batch = load_set(data_set, inquiry.rows, inquiry.out / "sets", frozenset({"spaces"}))
-        found: dict[str, list[Together]] = {column: [] for column in TABLE_1}
+        found: dict[str, list[PassesMeasures]] = {column: [] for column in TABLE_1}
         for column, given in TABLE_1.items():
             options = Options(**mergeable({"loss": "logistic", "bits": BITS, **given}))  # type: ignore[arg-type]
             for seed in range(inquiry.seeds):
                 inquiry.tell("table 1", done, steps)
-                sharding = Sharding(SHARDS, Exchange("union"), PASSES)
-                found[column].append(evaluate_together(batch, options, Schedule(seed=seed), sharding))
+                measures, _ = evaluate_in_passes(batch, options, Schedule(seed=seed), SHARDS, PASSES)
+                found[column].append(measures)
                 done += 1
         means = [_mean(each, "test_auc") for each in found.values()]
         auc.append((name, *means, _in_order(means[:2]), _in_order(means[2:])))
         seconds.append((name, *(_mean(each, "seconds") for each in found.values())))
-        features.append((name, *(_mean(each, "last_pass_features") for each in found.values())))
+        features.append((name, *(_mean(each, "features") for each in found.values())))
     inquiry.tell("table 1", steps, steps)
     about = f"{SHARDS} shards, {PASSES} passes, alpha {ALPHA:g}, mean of {inquiry.seeds} splits"
     yield StudyFinding(
@@ -82,10 +83,9 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     yield _planted(inquiry)
 
 
-def _mean(found: list[Together], name: str) -> float | None:
-    """Return the mean of a measure over splits; None where a test part has one label alone."""
-    values = [each.last_pass_features if name == "last_pass_features" else each.run.facts()[name] for each in found]
-    known = [value for value in values if isinstance(value, float)]
+def _mean(found: list[PassesMeasures], name: str) -> float | None:
+    """Return the mean of a measure over splits; None if no split has it."""
+    known = [value for each in found if (value := getattr(each, name)) is not None]
     return float(np.mean(known)) if known else None
 
 

@@ -12,9 +12,8 @@ class ShardChoice(NamedTuple):
 
     shards: int | None
     merge: Literal["off", "average"]
-    merge_parents: Literal["votes", "union"] | None
+    merge_parents: Literal["votes", "union"]
     merge_every: int
-    passes: int | None
     mergeable: bool
 
     @property
@@ -25,14 +24,11 @@ class ShardChoice(NamedTuple):
     def check(self) -> None:
         """Raise click.UsageError for options that contradict each other."""
         if self.shards is None:
-            for option in given_options("merge", "merge_parents", "merge_every", "passes"):
+            for option in given_options("merge", "merge_parents", "merge_every"):
                 raise click.UsageError(f"{option} is for --shards, which deals the examples to several learners")
         elif self.merge == "off":
-            for option in given_options("merge_parents", "merge_every", "passes"):
+            for option in given_options("merge_parents", "merge_every"):
                 raise click.UsageError(f"--merge off leaves each shard alone: {option} does not apply")
-        elif self.passes is not None:
-            for option in given_options("merge_every"):
-                raise click.UsageError(f"--passes merges at the end of each pass: {option} does not apply")
 
 
 shard_options = option_group(
@@ -55,9 +51,10 @@ shard_options = option_group(
     click.option(
         "--merge-parents",
         type=click.Choice(("votes", "union")),
+        default="votes",
+        show_default=True,
         hidden=True,
-        help="With --shards: a merge keeps as many new parents as each model has on average (votes), or all (union).  "
-        "[default: votes, with --passes union]",
+        help="With --shards: a merge keeps as many new parents as each model has on average (votes), or all (union).",
     ),
     click.option(
         "--merge-every",
@@ -66,12 +63,6 @@ shard_options = option_group(
         show_default=True,
         hidden=True,
         help="With --shards: how many epochs there are from one merge to the next.",
-    ),
-    click.option(
-        "--passes",
-        type=WholeNumber(1),
-        hidden=True,
-        help="With --shards: learn the examples this many times, merge after each pass, and grow only in the first.",
     ),
 )
 """Decorates a command with the options of `ShardChoice`."""

@@ -60,18 +60,6 @@ class Shard:
         self._epoch = -1
         self._changes = [*(np.flatnonzero(np.diff(stream.epochs)) + 1).tolist(), len(stream.epochs)]
         self._change = 0
-        self._before = np.zeros_like(self.learned)
-
-    @property
-    def learned(self) -> NDArray[np.int64]:
-        """A copy of the learner's counts, int64[8], see `ModelScalars`."""
-        counts: NDArray[np.int64] = self.learner.sums["counts"].astype(np.int64)
-        return counts
-
-    @property
-    def last_pass(self) -> NDArray[np.int64]:
-        """The counts of the latest pass over the stream, int64[8]."""
-        return self.learned - self._before
 
     def learn_on(self, every: int, *, nominate: bool) -> None:
         """Learn up to the end of the round, or of the stream; `every` is 0 if there are no rounds.
@@ -87,18 +75,12 @@ class Shard:
                     self.held = ended // every
                     return
             stop = self._changes[self._change]
-            self._learn(self._at, stop, self.scores)
+            self._learn(self._at, stop)
             self._at, self._change = stop, self._change + 1
 
-    def learn_again(self) -> None:
-        """Learn all of the stream once more, without an end of an epoch."""
-        size = len(self.stream.epochs)
-        self._before = self.learned
-        self._learn(0, size, Scores.empty(size))
-
-    def _learn(self, start: int, stop: int, scores: Scores) -> None:
+    def _learn(self, start: int, stop: int) -> None:
         try:
-            self.learner.learn(self.stream.batch, start, stop, scores)
+            self.learner.learn(self.stream.batch, start, stop, self.scores)
         except ModelError as error:
             raise ModelError(f"shard {self._number}: {error}", error.row) from error
 
@@ -130,23 +112,6 @@ class Lockstep:
         while waiting := [shard.held for shard in self.shards if shard.held is not None]:
             self._merge(min(waiting))
             self._learn_on(0 if self.exchange is None else self.exchange.every)
-
-    def learn_in_passes(self, passes: int) -> None:
-        """Learn all of the streams so many times; all become one model at the end of each pass, and only there.
-
-        Epochs end in the first pass only, in which each learner grows by itself; later no feature is added (Agarwal et
-        al. 2014, section 3.2). ValueError without an exchange.
-        """
-        if self.exchange is None:
-            raise ValueError("expected an exchange at the end of each pass, found none")
-        self._learn_on(0)
-        for number in range(passes):
-            if number:
-                for shard in self.shards:
-                    shard.learn_again()
-            for shard in self.shards:
-                shard.held = number
-            self._merge(number)
 
     def _learn_on(self, every: int) -> None:
         for shard in self.shards:

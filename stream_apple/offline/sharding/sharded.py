@@ -25,14 +25,11 @@ class Sharding(NamedTuple):
     """How the learners work together.
 
     shards    how many learners there are
-    exchange  how models are merged; None: they are not
-    passes    how many passes over the examples, with a merge after each, and growth in the first only; None: one pass,
-              with a merge at the end of each round
+    exchange  how models are merged at the end of each round; None: they are not
     """
 
     shards: int
     exchange: Exchange | None
-    passes: int | None = None
 
     @property
     def models(self) -> int:
@@ -41,15 +38,10 @@ class Sharding(NamedTuple):
 
 
 class Together(NamedTuple):
-    """What several learners showed.
-
-    lockstep            the learners, and the rosters of their merges
-    last_pass_features  mean number of features of an example in the last pass; None without examples
-    """
+    """The result of several learners, and the learners with the rosters of their merges."""
 
     run: Run
     lockstep: Lockstep
-    last_pass_features: float | None
 
 
 def streams_of(trained: Batch, shards: NDArray[np.int64], epochs: NDArray[np.int64], count: int) -> list[ShardStream]:
@@ -77,10 +69,7 @@ def evaluate_together(
     lockstep.warm_up()
 
     started = time.perf_counter()
-    if sharding.passes is None:
-        lockstep.learn()
-    else:
-        lockstep.learn_in_passes(sharding.passes)
+    lockstep.learn()
     test_scores = Scores.empty(len(tested.labels))
     for number, shard in enumerate(lockstep.shards):
         own = np.flatnonzero(shards[size:] == number)
@@ -93,9 +82,9 @@ def evaluate_together(
     progress = progress_of(options)
     progress.add(trained, scores, 0, size)
     parents = max(parents_of(shard.learner) for shard in lockstep.shards)
-    learned = Learned(progress, _features(lockstep.shards, last=False), parents, seconds)
+    learned = Learned(progress, _features(lockstep.shards), parents, seconds)
     run = run_of(options, learned, (trained, scores), (tested, test_scores))
-    return Together(run, lockstep, _features(lockstep.shards, last=True))
+    return Together(run, lockstep)
 
 
 def _put(whole: Scores, rows: NDArray[np.int64], part: Scores) -> None:
@@ -103,11 +92,8 @@ def _put(whole: Scores, rows: NDArray[np.int64], part: Scores) -> None:
         column[rows] = values
 
 
-def _features(shards: list[Shard], *, last: bool) -> float | None:
-    """Return the mean number of features of an example, over all shards; None without examples.
-
-    last  in the last pass only
-    """
-    counts = [shard.last_pass if last else shard.learned for shard in shards]
+def _features(shards: list[Shard]) -> float | None:
+    """Return the mean number of features of an example, over all shards; None without examples."""
+    counts = [shard.learner.sums["counts"].astype(np.int64) for shard in shards]
     examples = sum(int(each[EXAMPLES]) for each in counts)
     return sum(int(each[FEATURES]) for each in counts) / examples if examples else None

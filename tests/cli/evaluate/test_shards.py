@@ -46,25 +46,11 @@ def test_merged_and_apart(pairs: Path, tmp_path: Path) -> None:
     assert "merges" in evaluate(pairs, "--shards", 2).stdout
 
 
-def test_passes(pairs: Path) -> None:
-    """One model at the end of each; its features are those of the last pass."""
-    found = facts(pairs, "--shards", 2, "--passes", 3, "--loss", "logistic", "--alpha", 0.25)
-    assert (found["passes"], found["merges"]) == (3, 3)
-    assert found["last_pass_features_per_example"] > found["features_per_example"] > 1
-    assert found["test_auc"] > 0.9
-    linear = facts(pairs, "--shards", 2, "--passes", 3, "--loss", "logistic", "--method", "linear")
-    assert linear["test_auc"] < 0.6
-    assert linear["parents"] == 0
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--merge", "off"), "--merge is for --shards"),
-        (("--passes", "2"), "--passes is for --shards"),
-        (("--shards", "2", "--merge", "off", "--passes", "2"), "--passes does not apply"),
         (("--shards", "2", "--merge", "off", "--merge-every", "2"), "--merge-every does not apply"),
-        (("--shards", "2", "--passes", "2", "--merge-every", "2"), "--merge-every does not apply"),
         (("--shards", "2", "--refit-epochs", "1"), "expected learner.refit_epochs = 0, found 1"),
         (("--shards", "2", "--combine", "off", "--loss", "logistic", "--descent", "plain", "--l2", "0.01"), "descent"),
     ],

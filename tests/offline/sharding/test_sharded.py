@@ -9,12 +9,11 @@ from stream_apple.core.batch import Batch
 from stream_apple.errors import ConfigurationError, ModelError
 from stream_apple.learners.apple.learner import Learner, Scores
 from stream_apple.learners.apple.merging.merge import adopt, merge
-from stream_apple.learners.apple.merging.mergeable import merged_digest
 from stream_apple.offline.evaluation import Run, evaluate
 from stream_apple.offline.event_epochs import deal_by_time
 from stream_apple.offline.schedule import Schedule
 from stream_apple.offline.sharding.lockstep import Exchange, Lockstep, ShardStream
-from stream_apple.offline.sharding.sharded import Sharding, evaluate_together, streams_of
+from stream_apple.offline.sharding.sharded import Sharding, evaluate_together
 
 OPTIONS = bare(bits=12)
 HOUR = 3_600_000
@@ -176,51 +175,12 @@ def test_who_is_in_a_merge(
         assert not np.isnan(shard.scores.predictions).any()
 
 
-def test_passes_freeze_what_the_first_has_found() -> None:
-    """Growth in the first pass alone, each by itself; then the union, in all, and one model after every pass."""
-    shards = np.arange(len(BATCH.labels)) % 3
-    epochs = np.arange(len(BATCH.labels)) // 400
-    lockstep = Lockstep(OPTIONS, streams_of(BATCH, shards, epochs, 3), Exchange("union"))
-    lockstep.learn_in_passes(1)
-    alone = Lockstep(OPTIONS, streams_of(BATCH, shards, epochs, 3), None)
-    alone.learn()
-    union = set[int]()
-    for shard, other in zip(lockstep.shards, alone.shards, strict=True):
-        np.testing.assert_array_equal(shard.scores.predictions, other.scores.predictions)
-        slots = other.learner.slots()
-        union |= set(slots["key"][slots["parent"] == 1].tolist())
-    assert len(union) > 3
-    for passes in (1, 3):
-        again = Lockstep(OPTIONS, streams_of(BATCH, shards, epochs, 3), Exchange("union"))
-        again.learn_in_passes(passes)
-        slots = again.shards[0].learner.slots()
-        assert set(slots["key"][slots["parent"] != 0].tolist()) == union
-        assert len({merged_digest(shard.learner) for shard in again.shards}) == 1
-        assert [roster for _, roster in again.rosters] == [(0, 1, 2)] * passes
-        assert again.shards[0].learner.examples == passes * 800
-        assert again.shards[0].last_pass[0] == 800
-
-
-def test_passes_of_linear_do_not_grow() -> None:
-    """The same without expansion; more passes fit better."""
-    schedule, options = Schedule(), bare(method="linear", bits=12)
-    losses = []
-    for passes in (1, 5):
-        together = evaluate_together(BATCH, options, schedule, Sharding(3, Exchange("union"), passes))
-        assert together.run.result.parents == 0
-        assert together.last_pass_features == pytest.approx(5.0)
-        losses.append(together.run.result.test_loss or 0.0)
-    assert losses[1] < losses[0]
-
-
 def test_what_can_not_be_merged_is_refused() -> None:
     """Before anything is learned, by name; unmerged it is learned."""
     options = bare(bits=12, discretise="quantile", refit_epochs=1)
     with pytest.raises(ConfigurationError, match=r"refit_epochs = 0, found 1"):
         evaluate_together(BATCH, options, Schedule(), Sharding(2, Exchange()))
     assert evaluate_together(BATCH, options, Schedule(), Sharding(2, None)).run.result.progressive_loss is not None
-    with pytest.raises(ValueError, match="exchange"):
-        Lockstep(OPTIONS, streams([0]), None).learn_in_passes(2)
 
 
 def test_a_model_that_is_not_finite_is_named() -> None:

@@ -27,6 +27,8 @@ _CORE = {
     "core",
     "core.codec",
     "core.input",
+    "learners",
+    "learners.progress",
     "learners.apple",
     "learners.apple.kernels",
     "learners.apple.merging",
@@ -61,13 +63,19 @@ ALLOWED: dict[str, set[str]] = {
     "signals": set(),
     "untrusted": set(),
     # Start-up reads the configuration before numpy is loaded: of the learner, it may know the bounds of options alone.
-    "config": {"core.input", "learners.apple.options", "errors", "nearest_names", "untrusted"},
+    "config": {"core.input", "learners", "learners.apple.options", "errors", "nearest_names", "untrusted"},
     "core": {"errors"},
     "core.codec": {"core", "errors"},
     "core.input": {"core", "core.codec", "errors"},
-    "learners": set(),
+    # What learners share: scores, losses, how scores are judged, how options are declared.
+    "learners": {"core"},
+    "learners.progress": {"core", "learners"},
+    # What everything else knows of a learner.
+    "learners.port": {"core", "learners", "learners.progress"},
     "learners.apple": {
         "core",
+        "learners",
+        "learners.progress",
         "learners.apple.kernels",
         "learners.apple.multiclass",
         "learners.apple.options",
@@ -77,6 +85,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "learners.apple.merging": {
         "core",
+        "learners",
         "learners.apple",
         "learners.apple.kernels",
         "learners.apple.multiclass",
@@ -84,11 +93,11 @@ ALLOWED: dict[str, set[str]] = {
         "learners.apple.state",
         "errors",
     },
-    "learners.apple.preparation": {"core", "learners.apple.options", "errors"},
-    "learners.apple.state": {"core", "errors"},
-    "learners.apple.kernels": {"core", "learners.apple.state", "errors"},
-    "learners.apple.multiclass": {"core", "learners.apple.kernels", "learners.apple.state"},
-    "learners.apple.options": set(),
+    "learners.apple.preparation": {"core", "learners", "learners.apple.options", "errors"},
+    "learners.apple.state": {"core", "learners", "errors"},
+    "learners.apple.kernels": {"core", "learners", "learners.apple.state", "errors"},
+    "learners.apple.multiclass": {"core", "learners", "learners.apple.kernels", "learners.apple.state"},
+    "learners.apple.options": {"learners"},
     "stream": set(),
     "stream.log": {"config", "errors"},
     "stream.positions": {"core.codec", "stream.log"} | _GROUND,
@@ -237,7 +246,16 @@ ALLOWED: dict[str, set[str]] = {
         "terminal",
         "whole_files",
     },
-    "cli.options": {"config", "core.input", "errors", "learners.apple.options", "files", "terminal", "whole_files"},
+    "cli.options": {
+        "config",
+        "core.input",
+        "errors",
+        "learners",
+        "learners.apple.options",
+        "files",
+        "terminal",
+        "whole_files",
+    },
     # The interfaces for Python: what `cli` is for those who type.
     "library": _CORE
     | _STREAM

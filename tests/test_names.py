@@ -11,6 +11,7 @@ ALIKE = {
     "AppleClassifier": "the interfaces of scikit-learn and of River have it under this name",
     "AppleRegressor": "the interfaces of scikit-learn and of River have it under this name",
     "command": "every module of `cli` has its click command under this name",
+    "Learner": "the port says what a learner is, and a system has the class that is one",
     "parse_line": "every format of `files` that has lines has its function under this name",
 }
 """Public names that several modules have on purpose."""

@@ -16,7 +16,7 @@ from stream_apple.learners.apple.options import Options
 from stream_apple.nearest_names import missing
 
 if TYPE_CHECKING:
-    from stream_apple.learners.apple.learner import Scores
+    from stream_apple.learners.scores import Scores
 
 _SURELY = 3.0
 """Standard errors by which one rule has to be better than another for advice to follow it."""

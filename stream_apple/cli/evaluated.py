@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 
 from stream_apple.cli.output import say, table_console
-from stream_apple.learners.apple.kernels.losses import SOFTMAX
+from stream_apple.learners.losses import SOFTMAX
 from stream_apple.offline.evaluation import ALIKE, Run
 from stream_apple.offline.plot import draw_learning_curve
 from stream_apple.whole_files import whole_file

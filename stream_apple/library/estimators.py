@@ -22,8 +22,8 @@ from sklearn.utils.validation import (
 )
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.learner import Scores
 from stream_apple.learners.apple.options import CLASSES, Options
+from stream_apple.learners.scores import Scores
 from stream_apple.library.cells import unmasked
 from stream_apple.library.example_sets import as_set
 from stream_apple.library.featurizer import (

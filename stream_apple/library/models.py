@@ -23,7 +23,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import users_of
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError
-from stream_apple.learners.apple.learner import Scores
+from stream_apple.learners.scores import Scores
 from stream_apple.library.cells import MESSAGE, RECORD, unmasked
 from stream_apple.library.featurizer import (
     Featurizer,

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.kernels.losses import write_probabilities
-from stream_apple.learners.apple.learner import Scores
 from stream_apple.learners.apple.single_row import SingleRow
+from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.scores import Scores
 from stream_apple.library.cells import UnreadableCellError
 from stream_apple.library.event_times import Time, milliseconds_of
 from stream_apple.library.featurizer import LARGE, Featurizer

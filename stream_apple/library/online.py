@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.event_time import NO_EPOCH, EpochClock
-from stream_apple.learners.apple.kernels.losses import write_probabilities
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.scores import Scores
 
 FIRST_EPOCH = 100
 """Examples of the first epoch, if the length of epochs is not given; each further end comes at twice the number."""

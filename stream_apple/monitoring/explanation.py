@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.multiclass.layout import BLOCK_OF_AVERAGES, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_WEIGHTS
 from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR, weights_at
+from stream_apple.learners.scores import Scores
 from stream_apple.monitoring.inspection import view_monomials
 from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.predictor_quality import QualityReport
 from stream_apple.learners.apple.preparation.discretisation import Refits
-from stream_apple.learners.apple.progressive_loss import LossReport
 from stream_apple.learners.apple.state.table import PARENT, Slots, Table
+from stream_apple.learners.progress.predictor_quality import QualityReport
+from stream_apple.learners.progress.progressive_loss import LossReport
 from stream_apple.monitoring.monomial_views import CutFeature, Monomial, MonomialFormatter, Parent
 from stream_apple.monitoring.predictors import (
     AskedView,

@@ -5,10 +5,10 @@ Spans are named as the labels of metrics are: start, epoch, last_epoch, recent.
 
 from typing import NamedTuple
 
-from stream_apple.learners.apple.class_progress import ClassProgress, ClassReport
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.predictor_quality import QualityReport, Span
-from stream_apple.learners.apple.progressive_loss import LossReport
+from stream_apple.learners.progress.class_progress import ClassProgress, ClassReport
+from stream_apple.learners.progress.predictor_quality import QualityReport, Span
+from stream_apple.learners.progress.progressive_loss import LossReport
 from stream_apple.stream.model.early_scores import EarlyScores
 
 _SPANS: dict[str, Span] = {"start": "whole", "epoch": "epoch", "last_epoch": "last_epoch", "recent": "recent"}

@@ -1,6 +1,6 @@
 """AUC and calibration, computed exactly from all scores; a worker's are computed from histograms.
 
-`stream_apple.learners.apple.predictor_quality` defines both measures and the bins of calibration.
+`stream_apple.learners.progress.predictor_quality` defines both measures and the bins of calibration.
 """
 
 from typing import NamedTuple
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.kernels.losses import SOFTMAX, places_of
-from stream_apple.learners.apple.kernels.rows import Scores
-from stream_apple.learners.apple.predictor_quality import CALIBRATION_BINS, calibration_bins, pairs_won
+from stream_apple.learners.losses import SOFTMAX, places_of
+from stream_apple.learners.progress.predictor_quality import CALIBRATION_BINS, calibration_bins, pairs_won
+from stream_apple.learners.scores import Scores
 
 
 class BinaryMeasures(NamedTuple):

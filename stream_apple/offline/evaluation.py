@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.class_progress import progress_of
-from stream_apple.learners.apple.kernels.losses import SOFTMAX, SQUARED, loss_number, write_losses
-from stream_apple.learners.apple.kernels.mixture import EARLY_STRIDE
-from stream_apple.learners.apple.learner import NO_EARLY, Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.learner_warmup import warm_up_learning
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.progressive_loss import ProgressiveLoss
+from stream_apple.learners.losses import SOFTMAX, SQUARED, loss_number, write_losses
+from stream_apple.learners.progress.class_progress import progress_of
+from stream_apple.learners.progress.progressive_loss import ProgressiveLoss
+from stream_apple.learners.scores import EARLY_STRIDE, NO_EARLY, Scores
 from stream_apple.offline.binary_measures import quality_of
 from stream_apple.offline.late_labels import in_turn, stride_of
 from stream_apple.offline.schedule import Schedule, epoch_ends

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.scores import Scores
 from stream_apple.offline.evaluation import split
 from stream_apple.offline.schedule import Schedule
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.scores import Scores
 from stream_apple.learners.apple.learner_warmup import warm_up_learning
 from stream_apple.learners.apple.merging.merge import adopt, merge, warm_up_merging
 from stream_apple.learners.apple.options import Options

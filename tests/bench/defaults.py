@@ -33,8 +33,9 @@ from sklearn import datasets as shipped
 from stream_apple.config.duration import DAY
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.demo.clicks import clicks
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Loss, Options
+from stream_apple.learners.scores import Scores
 from stream_apple.offline.dataset import read_batch
 
 ROWS, EPOCHS, FLIPPED, BEFORE = 8_000, 6, 250, 1_000

@@ -16,9 +16,10 @@ from typing import get_args
 import numpy as np
 
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.learner_warmup import warm_up_learning
 from stream_apple.learners.apple.options import Discretise, Loss, Method, Options
+from stream_apple.learners.scores import Scores
 from stream_apple.offline.dataset import read_batch
 
 EPOCHS, TEST = 6, 0.2

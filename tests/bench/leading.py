@@ -31,8 +31,8 @@ from support.worker_config import write_config
 
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.config import load
-from stream_apple.learners.apple.learner import Scores
 from stream_apple.learners.apple.merging.merge import merge, warm_up_merging
+from stream_apple.learners.scores import Scores
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.leader import Leader

@@ -33,8 +33,9 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.scores import Scores
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.stream.learning.threads import ThreadPool

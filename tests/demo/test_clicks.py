@@ -12,8 +12,9 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import encode_example
 from stream_apple.demo import clicks as planted
 from stream_apple.demo.clicks import FIELDS, clicks, impressions
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Method, OnOff, Options
+from stream_apple.learners.scores import Scores
 
 START_MS = 20_000 * DAY
 DAYS = 8

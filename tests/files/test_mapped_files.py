@@ -17,8 +17,9 @@ from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.errors import InputFileError
 from stream_apple.files import ColumnRoles, read_examples
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.scores import Scores
 from stream_apple.offline.dataset import read_batch
 
 MAPPING = InputMapping(

@@ -11,7 +11,7 @@ from support.records import DECODER, SETTINGS, TOPIC, good, new_model, stream
 
 from stream_apple.learners.apple.growth import Growth
 from stream_apple.learners.apple.kernels.mixture import SHARED
-from stream_apple.learners.apple.progressive_loss import PREDICTORS, LossReport
+from stream_apple.learners.progress.progressive_loss import PREDICTORS, LossReport
 from stream_apple.monitoring.definitions import METRICS, PREFIX, QUALITIES
 from stream_apple.monitoring.metrics import MOST_REFRESHED, Metrics
 from stream_apple.monitoring.partition_metrics import PartitionMetrics

@@ -5,8 +5,9 @@ from learners.apple.categories import batch_of_cases, cases_of_codes, key_of_nam
 
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.learners.apple.factorization import Factors
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.scores import Scores
 from stream_apple.monitoring.tuple_views import TuplesView, view_tuples
 
 SIZE = 1500

@@ -11,9 +11,9 @@ from support.required import SharedFile
 
 from stream_apple.config import load
 from stream_apple.core.batch import Limits
-from stream_apple.learners.apple.kernels.losses import LOGISTIC, SQUARED, places_of
 from stream_apple.learners.apple.options import Loss, Options
-from stream_apple.learners.apple.predictor_quality import PredictorQuality
+from stream_apple.learners.losses import LOGISTIC, SQUARED, places_of
+from stream_apple.learners.progress.predictor_quality import PredictorQuality
 from stream_apple.offline.binary_measures import BinaryMeasures, binary_measures
 from stream_apple.offline.dataset import read_batch
 from stream_apple.offline.evaluation import evaluate

@@ -10,9 +10,9 @@ from river.evaluate import progressive_val_score
 from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.kernels.mixture import EARLY_STRIDE
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.scores import EARLY_STRIDE, Scores
 from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.late_labels import in_turn, known_after_examples, known_after_time, stride_of
 from stream_apple.offline.schedule import Schedule

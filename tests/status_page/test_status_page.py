@@ -19,7 +19,7 @@ from support.ports import free_ports
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
-from stream_apple.learners.apple.progressive_loss import LINEAR_LOSS, LOSS, WEIGHT
+from stream_apple.learners.progress.progressive_loss import LINEAR_LOSS, LOSS, WEIGHT
 from stream_apple.monitoring.merge_metrics import MergeMetrics
 
 START_S = 120.0  # the kernels may have to be compiled first

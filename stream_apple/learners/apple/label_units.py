@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.kernels.rows import Scores
+from stream_apple.learners.scores import Scores
 
 LABEL_UNITS = "label_units"
 """The name of the state among a learner's sums."""

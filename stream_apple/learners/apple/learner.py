@@ -13,17 +13,15 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.appraisal import Appraiser
-from stream_apple.learners.apple.class_progress import progress_of
 from stream_apple.learners.apple.forgetting import forget_features, release_zeros
 from stream_apple.learners.apple.growth import UNCHANGED, Growth, grow
 from stream_apple.learners.apple.kernels.decay import settle, view_settled
 from stream_apple.learners.apple.kernels.drift import empty_watch, restart
 from stream_apple.learners.apple.kernels.mixed import process_mixed
-from stream_apple.learners.apple.kernels.mixture import EARLY, LATE_SHARED, SHARED, effective_weights, is_late
+from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED, effective_weights, is_late
 from stream_apple.learners.apple.kernels.naive_bayes import TRUST
 from stream_apple.learners.apple.kernels.persistence import PERSISTENT
 from stream_apple.learners.apple.kernels.plain import process_plain
-from stream_apple.learners.apple.kernels.rows import Scores
 from stream_apple.learners.apple.kernels.shared import process_shared
 from stream_apple.learners.apple.label_units import LABEL_UNITS, LabelUnits
 from stream_apple.learners.apple.multiclass.class_drift import restart_classes
@@ -52,11 +50,10 @@ from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.apple.state.weights import predictor_names
 from stream_apple.learners.apple.state_digest import StateDigest
 from stream_apple.learners.apple.tuple_selection import TupleSelection
-
-__all__ = ["Learner", "Scores"]
+from stream_apple.learners.progress.class_progress import progress_of
+from stream_apple.learners.scores import NO_EARLY, Scores
 
 _PREPARED = "prepared_"  # prefix of the names of the preparation's arrays
-NO_EARLY: NDArray[np.float32] = np.empty((0, EARLY), np.float32)
 _OF_LABELS = ("labels", "weights")  # of `Recent`
 _NEVER = 1 << 62
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.growth import FEWEST_EXAMPLES
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import BITS, RESERVOIR, Options
+from stream_apple.learners.scores import Scores
 
 _EPOCHS = 3  # after so many, cuts were fitted again, parents were appraised, and tuples were selected
 

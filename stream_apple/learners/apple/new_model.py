@@ -3,7 +3,6 @@
 import numpy as np
 
 from stream_apple.learners.apple.kernels.decay import decay_rule, no_decay_yet, stamps_of
-from stream_apple.learners.apple.kernels.losses import loss_number
 from stream_apple.learners.apple.kernels.mixture import empty_mixture
 from stream_apple.learners.apple.kernels.naive_bayes import FIRST_TRUST
 from stream_apple.learners.apple.kernels.persistence import no_persistence
@@ -21,6 +20,7 @@ from stream_apple.learners.apple.state.recent import empty_recent
 from stream_apple.learners.apple.state.table import Extent, empty_table
 from stream_apple.learners.apple.state.work import Work, empty_work
 from stream_apple.learners.apple.tuple_selection import TupleSelection
+from stream_apple.learners.losses import loss_number
 
 _MAX_DEGREES: dict[Method, int] = {"linear": 1, "quadratic": 2, "cubic": 3, "tuples": 1}
 _ORDERS: dict[Method, int] = {"apple": 1, "linear": 1, "quadratic": 2, "cubic": 3}  # of the tuples of naive Bayes

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec.decode import Decoded
 from stream_apple.core.named_arrays import take_over_arrays
-from stream_apple.learners.apple.class_progress import progress_of
-from stream_apple.learners.apple.kernels.losses import loss_number, write_losses
-from stream_apple.learners.apple.kernels.mixture import EARLY, EARLY_LEARNED, EARLY_PUBLISHED, EARLY_STRIDE
 from stream_apple.learners.apple.label_units import LabelUnits
-from stream_apple.learners.apple.learner import NO_EARLY, Scores
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
+from stream_apple.learners.losses import loss_number, write_losses
+from stream_apple.learners.progress.class_progress import progress_of
+from stream_apple.learners.scores import EARLY, EARLY_LEARNED, EARLY_PUBLISHED, EARLY_STRIDE, NO_EARLY, Scores
 
 _PREFIX = "early_"
 _FORGOTTEN = f"{_PREFIX}forgotten"

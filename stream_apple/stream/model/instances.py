@@ -9,9 +9,9 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.codec.rejects import explain
-from stream_apple.learners.apple.kernels.losses import write_probabilities
-from stream_apple.learners.apple.learner import Scores
 from stream_apple.learners.apple.single_row import SingleRow
+from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.scores import Scores
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 
 _ROOM = 128  # features for which a row has room at first

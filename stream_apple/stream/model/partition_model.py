@@ -27,12 +27,13 @@ from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.growth import Growth
-from stream_apple.learners.apple.kernels.losses import write_probabilities
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt
 from stream_apple.learners.apple.merging.mergeable import Mergeable
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.progressive_loss import LossReport
+from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.progress.progressive_loss import LossReport
+from stream_apple.learners.scores import Scores
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.early_scores import EarlyScores

@@ -10,7 +10,7 @@ import pytest
 from adapters.serving.asgi import MAPPED, SOFTMAX, FixedReplicas, Reply, application_of, call, learned
 from support.planted_pair import SETTINGS
 
-from stream_apple.learners.apple.learner import Scores
+from stream_apple.learners.scores import Scores
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.stream.model.partition_model import PartitionModel
 

@@ -13,8 +13,8 @@ from prometheus_client import Histogram
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED
 from stream_apple.learners.apple.kernels.persistence import PERSISTENT
-from stream_apple.learners.apple.progressive_loss import PREDICTORS
 from stream_apple.learners.apple.state.weights import NAMES
+from stream_apple.learners.progress.progressive_loss import PREDICTORS
 from stream_apple.monitoring.comparison_metrics import COMPARISON_METRICS
 from stream_apple.monitoring.definitions import METRICS, PREFIX
 from stream_apple.monitoring.join_metrics import JOIN_METRICS

@@ -11,9 +11,10 @@ from support.restoring import restored
 
 from stream_apple.core.batch import Batch, space_key
 from stream_apple.core.jit import kernel, routine
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import adopt, merge
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.scores import Scores
 
 DEFAULTS: tuple[Options, ...] = (
     Options(bits=8),

@@ -4,8 +4,9 @@ import numpy as np
 from support.restoring import restored
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Combine, Loss, Method, Options
+from stream_apple.learners.scores import Scores
 
 SIZE = 120
 CASES: tuple[tuple[Method, Loss, Combine], ...] = (

@@ -7,7 +7,8 @@ from support.bare_options import bare
 from support.oracles.learner import CONSTANT, Monomial, Oracle
 
 from stream_apple.learners.apple.appraisal import Appraiser
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.scores import Scores
 
 
 @pytest.mark.parametrize("deepest", [2, 3])

@@ -8,8 +8,9 @@ from support.bare_options import bare
 
 from stream_apple.core.batch import Batch, space_key
 from stream_apple.core.ngrams import ngram_key
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Collisions, Combine, Discretise, Options
+from stream_apple.learners.scores import Scores
 
 SIZE = 6000
 EPOCH = 1000

@@ -14,9 +14,10 @@ from learners.apple.kernels.test_mixed_update import settled
 from learners.apple.test_learner import Row, batch_of
 
 from stream_apple.core.batch import TOO_LARGE
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.table import COMPANION, MOST_WEIGHT, check_finite
+from stream_apple.learners.scores import Scores
 
 LARGEST = float(np.nextafter(TOO_LARGE, np.float32(0)))
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from support.oracles.learner import Oracle
 
 from stream_apple.learners.apple.factorization import Factors, Product, places
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Method, Options
 from stream_apple.learners.apple.state.table import PARENT
+from stream_apple.learners.scores import Scores
 
 METHODS: tuple[Method, ...] = ("apple", "linear", "quadratic", "cubic")
 

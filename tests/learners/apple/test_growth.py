@@ -19,10 +19,11 @@ from stream_apple.learners.apple.growth import (
     budget_of,
     grow,
 )
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.parent_selection import RESTING, take_census
 from stream_apple.learners.apple.state.model import EXAMPLES, NONZEROS
 from stream_apple.learners.apple.state.table import PARENT
+from stream_apple.learners.scores import Scores
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 50, 30_000, 1_000_000])

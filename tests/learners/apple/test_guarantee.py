@@ -12,8 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Loss, Options
+from stream_apple.learners.scores import Scores
 
 SIZE, COLUMNS, VALUES = 6000, 6, 29
 EARLY = 48  # examples

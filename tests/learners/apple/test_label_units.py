@@ -8,8 +8,9 @@ from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.label_units import LabelUnits
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.scores import Scores
 
 SIZE, FEATURES = 400, 4
 OPTIONS = Options(bits=10, label_units=10)

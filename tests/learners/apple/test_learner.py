@@ -12,8 +12,9 @@ from support.oracles.learner import Oracle
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Combine, Loss, Method, Options
+from stream_apple.learners.scores import Scores
 
 METHODS: tuple[Method, ...] = ("apple", "linear", "quadratic", "cubic")
 LOSSES: tuple[Loss, ...] = ("squared", "logistic")

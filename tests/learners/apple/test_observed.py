@@ -8,8 +8,9 @@ import pytest
 from learners.apple.test_learner import batch_of, planted_rows
 from support.restoring import restored
 
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Loss, Options
+from stream_apple.learners.scores import Scores
 
 ROWS = planted_rows(600, seed=2, binary=True)
 BATCH = batch_of(ROWS)

@@ -12,9 +12,10 @@ from learners.apple.test_learner import KINDS, Row, batch_of, key, monomial_key,
 from support.bare_options import bare
 from support.oracles.learner import Oracle
 
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Combine, Loss, Method
 from stream_apple.learners.apple.state.table import PARENT
+from stream_apple.learners.scores import Scores
 
 AMOUNTS = ((1e-2, 0.0), (0.0, 1e-3), (1e-2, 1e-3))
 

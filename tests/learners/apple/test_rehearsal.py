@@ -10,10 +10,11 @@ import pytest
 from support.restoring import restored
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation.preparation import Preparation
 from stream_apple.learners.apple.state.model import GROWN_AT
+from stream_apple.learners.scores import Scores
 
 COLUMNS = 5
 AGAIN = (5, 6, 7, 8, 10, 12, 15, 18, 22, 27, 33, 40)  # examples known when numbers are centred, or at last cut

@@ -8,8 +8,9 @@ from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.scores import Scores
 
 ROWS, WIDTH = 300, 4
 

@@ -11,8 +11,9 @@ from support.oracles import vowpal
 from support.required import SharedFile
 
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Loss, Method, Options
+from stream_apple.learners.scores import Scores
 from stream_apple.offline.dataset import read_batch
 
 PLANTED = Path(__file__).parents[2] / "bench" / "planted.py"

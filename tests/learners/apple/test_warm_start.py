@@ -13,8 +13,9 @@ from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.kernels.naive_bayes import TRUST
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Method, Options, WarmStart
+from stream_apple.learners.scores import Scores
 
 START = Options(method="linear", loss="logistic", bits=14, warm_start="naive_bayes")
 UNLEARNED: dict[str, Any] = {"learning_rate": 1e-30}

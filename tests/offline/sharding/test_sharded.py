@@ -7,7 +7,7 @@ from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ConfigurationError, ModelError
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import adopt, merge
 from stream_apple.offline.evaluation import Run, evaluate
 from stream_apple.offline.event_epochs import deal_by_time

@@ -21,8 +21,8 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.codec.prediction_formats import PredictionFormat, decode_prediction
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.learners.apple.class_progress import ClassProgress
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.progress.class_progress import ClassProgress
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.predictors import classes_of
 from stream_apple.stream.model.partition_model import PartitionModel

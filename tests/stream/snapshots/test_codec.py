@@ -16,9 +16,9 @@ from support.snapshots import LINEAGE, PAST, PROVENANCE, RECORDS, empty, grown, 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import FormatError, ModelError, SnapshotError
-from stream_apple.learners.apple.learner import Scores
 from stream_apple.learners.apple.options import RESERVOIR_ENTRIES, Discretise, Options
 from stream_apple.learners.apple.state.table import COMPANION, base_features
+from stream_apple.learners.scores import Scores
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Gap, SnapshotPointer
 from stream_apple.stream.snapshots.blocks import COLUMNS, FORMAT

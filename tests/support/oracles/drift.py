@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.state.table import COMPANION
+from stream_apple.learners.scores import Scores
 
 Numbers = float | NDArray[np.float64]
 """Of a label: one number, or one for each class."""

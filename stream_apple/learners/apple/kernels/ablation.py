@@ -8,11 +8,11 @@ features.
 """
 
 from stream_apple.core.jit import part
-from stream_apple.learners.apple.kernels.losses import loss_of
 from stream_apple.learners.apple.kernels.update import Target
 from stream_apple.learners.apple.state.model import Model
 from stream_apple.learners.apple.state.table import Index
 from stream_apple.learners.apple.state.work import ActiveFeatures
+from stream_apple.learners.losses import loss_of
 
 MOST_ABLATED = 1e300  # sums stay finite
 

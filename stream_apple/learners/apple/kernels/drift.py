@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import part, routine
-from stream_apple.learners.apple.kernels.losses import SQUARED
 from stream_apple.learners.apple.kernels.mixture import deal_shares
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.table import Table
+from stream_apple.learners.losses import SQUARED
 
 BLOCK = 32  # examples of the newest blocks
 BLOCKS, LEVELS = 6, 24  # blocks of one size, and number of sizes: together they cover the latest 10^9 examples or more

@@ -15,13 +15,8 @@ from stream_apple.learners.apple.kernels.counts import count_example, take_attri
 from stream_apple.learners.apple.kernels.decay import decayed_scores, settle_if_small
 from stream_apple.learners.apple.kernels.drift import Watch, has_risen
 from stream_apple.learners.apple.kernels.expansion import expand
-from stream_apple.learners.apple.kernels.losses import bounds_of, include_label, loss_of
 from stream_apple.learners.apple.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
 from stream_apple.learners.apple.kernels.mixture import (
-    CYCLE,
-    EARLY_CONSTANT,
-    EARLY_LEARNED,
-    EARLY_STRIDE,
     OF_CONSTANT,
     blend,
     constant_score,
@@ -34,7 +29,6 @@ from stream_apple.learners.apple.kernels.mixture import (
 from stream_apple.learners.apple.kernels.naive_bayes import learn_trust, odds_of, start_expanded, starting_score
 from stream_apple.learners.apple.kernels.persistence import follow_latest, learn_persistence, temper_persistence
 from stream_apple.learners.apple.kernels.rows import (
-    Scores,
     are_finite,
     count_learned,
     is_learned,
@@ -47,6 +41,8 @@ from stream_apple.learners.apple.state.model import EXAMPLES, Decay, Model
 from stream_apple.learners.apple.state.recent import keep_recent
 from stream_apple.learners.apple.state.weights import LINEAR, PREDICTORS
 from stream_apple.learners.apple.state.work import Origins, Work
+from stream_apple.learners.losses import bounds_of, include_label, loss_of
+from stream_apple.learners.scores import CYCLE, EARLY_CONSTANT, EARLY_LEARNED, EARLY_STRIDE, Scores
 
 
 @kernel

@@ -25,7 +25,6 @@ from stream_apple.learners.apple.kernels.decay import (
     catch_up,
     catch_up_slot,
 )
-from stream_apple.learners.apple.kernels.losses import squared_slope
 from stream_apple.learners.apple.kernels.mixture import FAST_LINEAR_RATE, FAST_RATE, SLOW_LINEAR_RATE
 from stream_apple.learners.apple.kernels.update import (
     Target,
@@ -42,6 +41,7 @@ from stream_apple.learners.apple.state.model import Decay, LearningRule, Model, 
 from stream_apple.learners.apple.state.table import LEAST_SQUARE, U0, U1, Element, Index
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, FAST, FAST_LINEAR, LINEAR, SLOW_LINEAR, shrunk
 from stream_apple.learners.apple.state.work import ActiveFeatures, Numbers64
+from stream_apple.learners.losses import squared_slope
 
 HORIZON = np.uint8(100)  # examples
 MOST_SIGHTS = np.uint8(255)  # what `sights` counts up to

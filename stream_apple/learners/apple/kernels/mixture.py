@@ -39,7 +39,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
-from stream_apple.learners.apple.kernels.losses import (
+from stream_apple.learners.apple.kernels.update import Target
+from stream_apple.learners.apple.state.model import Mixture
+from stream_apple.learners.apple.state.weights import AVERAGE, LINEAR, PREDICTORS, SLOW_LINEAR
+from stream_apple.learners.apple.state.work import Numbers64
+from stream_apple.learners.losses import (
     LOG_ODDS_BOUND,
     LOGISTIC,
     SQUARED,
@@ -48,10 +52,7 @@ from stream_apple.learners.apple.kernels.losses import (
     loss_of,
     unit_of,
 )
-from stream_apple.learners.apple.kernels.update import Target
-from stream_apple.learners.apple.state.model import Mixture
-from stream_apple.learners.apple.state.weights import AVERAGE, LINEAR, PREDICTORS, SLOW_LINEAR
-from stream_apple.learners.apple.state.work import Numbers64
+from stream_apple.learners.scores import CYCLE, EARLY_CONSTANT, EARLY_LEARNED, EARLY_PUBLISHED, EARLY_STRIDE
 
 SHARED = ("linear", "average", "stack")  # the names of `Mixture.shares`, in this order
 LATE_SHARED = ("constant", "slow_linear")  # of `Mixture.late`
@@ -72,12 +73,6 @@ LATE_SHARES = (0.05, 0.05)  # the first shares of constant and slow linear
 NOT_LATE = 1.0 - sum(LATE_SHARES)  # what is left to the others
 PATIENCE = 10.0  # examples: with a longer delay shares learn at a smaller rate
 OF_CONSTANT, OF_SLOW, LABELS, WEIGHTS = range(4)  # in `Mixture.late`
-EARLY_CONSTANT, EARLY_PUBLISHED, EARLY_LEARNED, EARLY_STRIDE = STACK + 1, STACK + 2, STACK + 3, STACK + 4
-EARLY = STACK + 5
-"""How many numbers are kept of an example until its label comes: the scores of the predictors, of the stack and of the
-constant, the published score, how many examples had been learned (modulo CYCLE), and the stride: one example of so many
-is kept. All are float32, because one message of a snapshot holds many of them."""
-CYCLE = 1 << 24  # whole numbers below it are exact as float32
 
 
 def empty_mixture(*, mixed: bool) -> Mixture:

@@ -28,12 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
-from stream_apple.learners.apple.kernels.losses import LOGISTIC, descent_of
 from stream_apple.learners.apple.kernels.update import Target
 from stream_apple.learners.apple.state.model import LearningRule, Model
 from stream_apple.learners.apple.state.table import BARRED, U1, U3, Index
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, FAST, SHRUNK
 from stream_apple.learners.apple.state.work import ActiveFeatures, Numbers64
+from stream_apple.learners.losses import LOGISTIC, descent_of
 
 PRIOR = 0.1
 MOST_ODDS = 50.0  # as scores

@@ -17,16 +17,6 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.learners.apple.kernels.losses import (
-    LOG_ODDS_BOUND,
-    LOGISTIC,
-    SQUARED,
-    clip_score,
-    descent_of,
-    expected_label,
-    loss_of,
-    unit_of,
-)
 from stream_apple.learners.apple.kernels.mixture import (
     KEEP,
     LEAST_SPREAD,
@@ -41,6 +31,16 @@ from stream_apple.learners.apple.kernels.update import Target
 from stream_apple.learners.apple.state.model import Persistence
 from stream_apple.learners.apple.state.weights import PREDICTORS
 from stream_apple.learners.apple.state.work import Numbers64
+from stream_apple.learners.losses import (
+    LOG_ODDS_BOUND,
+    LOGISTIC,
+    SQUARED,
+    clip_score,
+    descent_of,
+    expected_label,
+    loss_of,
+    unit_of,
+)
 
 PERSISTENT = "persistent"  # the name of this predictor's share
 INPUTS = 3  # the score of the mixture, the latest label, the latest misses

@@ -26,7 +26,6 @@ from stream_apple.learners.apple.kernels.naive_bayes import learn_trust, odds_of
 from stream_apple.learners.apple.kernels.plain_descent import learn_by_plain_descent
 from stream_apple.learners.apple.kernels.residuals import add_residuals
 from stream_apple.learners.apple.kernels.rows import (
-    Scores,
     are_finite,
     count_learned,
     is_learned,
@@ -39,6 +38,7 @@ from stream_apple.learners.apple.state.model import EXAMPLES, Decay, LearningRul
 from stream_apple.learners.apple.state.table import U0, U1, Index, Slots
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
 from stream_apple.learners.apple.state.work import ActiveFeatures, Numbers64, Origins, Work
+from stream_apple.learners.scores import Scores
 
 
 @kernel

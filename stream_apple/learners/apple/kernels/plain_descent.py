@@ -12,11 +12,11 @@ constant is regularised like all others. An importance weight is a factor of the
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.learners.apple.kernels.losses import LOGISTIC, slope_of
 from stream_apple.learners.apple.kernels.update import Target, within_bounds
 from stream_apple.learners.apple.state.model import Model
 from stream_apple.learners.apple.state.table import Index
 from stream_apple.learners.apple.state.work import ActiveFeatures
+from stream_apple.learners.losses import LOGISTIC, slope_of
 
 
 @part

@@ -7,11 +7,11 @@ monomial. For the logistic loss the residual is the loss's derivative. The sums 
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.learners.apple.kernels.losses import SQUARED, squared_slope
 from stream_apple.learners.apple.kernels.update import Target
 from stream_apple.learners.apple.state.model import Model
 from stream_apple.learners.apple.state.table import Element, Index
 from stream_apple.learners.apple.state.work import ActiveFeatures
+from stream_apple.learners.losses import SQUARED, squared_slope
 
 
 @part

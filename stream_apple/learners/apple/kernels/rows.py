@@ -1,64 +1,20 @@
 """What every learning kernel does with a row of a batch: find its features, publish its score, count it."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import part, prefetch
 from stream_apple.learners.apple.kernels.lanes import prefetch_owners
-from stream_apple.learners.apple.kernels.losses import bounds_of, clip_score, include_label, loss_of
-from stream_apple.learners.apple.kernels.mixture import EARLY
 from stream_apple.learners.apple.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule, Model
 from stream_apple.learners.apple.state.table import U8, Index, Table
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
 from stream_apple.learners.apple.state.work import BaseFeatures, Numbers64, example_features
+from stream_apple.learners.losses import bounds_of, clip_score, include_label, loss_of
+from stream_apple.learners.scores import Scores
 
 PREFETCH_DISTANCE = np.uint64(512)  # base features: learning so many takes longer than a memory access
-
-
-class Scores(NamedTuple):
-    """The output of `learn`, one element a row of the batch.
-
-    predictions  float64[n]  the score given before learning: the expected label (squared loss) or the log-odds of
-                             label 1 (logistic loss)
-    losses       float64[n]  loss of the prediction, not weighted; NaN without a label
-    apple        float64[n]  the score of all features: the prediction itself, unless predictors are mixed
-    linear       float64[n]  the linear predictor's score
-
-    With the softmax loss (`multiclass/`) `predictions`, `apple` and `linear` are numbers of classes: the most probable
-    class by what is published, by all features, and by the linear predictor. The next three are NaN with other losses:
-
-    probabilities                float64[n]  the probability of the predicted class
-    apple_losses, linear_losses  float64[n]  as losses
-    all_probabilities            float64[n, k]  the probabilities of all k classes; k is 0 if they are not wanted
-
-    Where predictors are mixed:
-
-    early  float32[n, EARLY]  what is kept until the label comes, see `mixture.py`; float32[0, EARLY] if not wanted
-    """
-
-    predictions: NDArray[np.float64]
-    losses: NDArray[np.float64]
-    apple: NDArray[np.float64]
-    linear: NDArray[np.float64]
-    probabilities: NDArray[np.float64]
-    apple_losses: NDArray[np.float64]
-    linear_losses: NDArray[np.float64]
-    all_probabilities: NDArray[np.float64]
-    early: NDArray[np.float32]
-
-    @classmethod
-    def empty(cls, size: int, classes: int = 0, *, early: bool = False) -> "Scores":
-        """Return columns of `size` rows, all NaN.
-
-        classes  the number of classes if the probabilities of all are wanted, else 0
-        early    whether `early` is wanted
-        """
-        column, kept = np.full((len(cls._fields) - 2, size), np.nan), size if early else 0
-        return cls._make([*column, np.full((size, classes), np.nan), np.full((kept, EARLY), np.nan, np.float32)])
 
 
 @part

@@ -4,7 +4,6 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.kernels.decay import decayed_scores, settle_if_small
 from stream_apple.learners.apple.kernels.rows import (
-    Scores,
     are_finite,
     count_learned,
     is_learned,
@@ -17,6 +16,7 @@ from stream_apple.learners.apple.state.model import Decay, Model
 from stream_apple.learners.apple.state.table import U0
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
 from stream_apple.learners.apple.state.work import Work
+from stream_apple.learners.scores import Scores
 
 
 @kernel

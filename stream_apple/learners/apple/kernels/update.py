@@ -19,11 +19,11 @@ from stream_apple.learners.apple.kernels.decay import (
     in_table_units,
     shrink,
 )
-from stream_apple.learners.apple.kernels.losses import invariant_step, slope_of, squared_slope
 from stream_apple.learners.apple.state.model import Decay, LearningRule, Model, ModelScalars
 from stream_apple.learners.apple.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U0, U1, Element, Index, Slots
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
 from stream_apple.learners.apple.state.work import ActiveFeatures
+from stream_apple.learners.losses import invariant_step, slope_of, squared_slope
 
 _LARGEST = float(MOST)
 

@@ -28,7 +28,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.learners.apple.kernels.losses import loss_number
 from stream_apple.learners.apple.learner import Learner, is_of_preparation
 from stream_apple.learners.apple.merging.buckets import (
     COUNTED,
@@ -63,6 +62,7 @@ from stream_apple.learners.apple.state.table import (
     empty_table,
     taken_count,
 )
+from stream_apple.learners.losses import loss_number
 
 Parents = Literal["votes", "union"]
 _NO_KEYS: Words = np.zeros(0, np.uint64)

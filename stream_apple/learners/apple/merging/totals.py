@@ -22,10 +22,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.learners.apple.kernels.losses import SQUARED
 from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES, RIDGE
 from stream_apple.learners.apple.kernels.naive_bayes import CURVATURE, TRUST
 from stream_apple.learners.apple.state.weights import PREDICTORS
+from stream_apple.learners.losses import SQUARED
 
 Sums = dict[str, NDArray[np.float64]]
 _Rows = Sequence[NDArray[np.float64]]

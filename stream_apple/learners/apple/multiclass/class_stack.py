@@ -9,7 +9,6 @@ derivatives is the covariance of f under p. `class_persistence.py` combines thre
 from typing import NamedTuple
 
 from stream_apple.core.jit import part
-from stream_apple.learners.apple.kernels.losses import softmax
 from stream_apple.learners.apple.kernels.mixture import KEEP, NEWTON_VECTOR, newton_step
 from stream_apple.learners.apple.multiclass.layout import (
     CLASS_AVERAGE,
@@ -21,6 +20,7 @@ from stream_apple.learners.apple.multiclass.layout import (
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR, PREDICTORS
 from stream_apple.learners.apple.state.work import Numbers64
+from stream_apple.learners.losses import softmax
 
 CLASS_RIDGE = 16.0  # steps are small until some dozens of labels have come
 

@@ -19,7 +19,6 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.learners.apple.kernels.losses import LOGISTIC, SATURATED_MARGIN, invariant_step
 from stream_apple.learners.apple.kernels.mixed_update import HORIZON, MOST_SIGHTS
 from stream_apple.learners.apple.kernels.update import widen, within_bounds
 from stream_apple.learners.apple.multiclass.class_lanes import (
@@ -40,6 +39,7 @@ from stream_apple.learners.apple.multiclass.layout import (
 from stream_apple.learners.apple.state.model import LearningRule, Model
 from stream_apple.learners.apple.state.table import LEAST_SQUARE, MOST, U0, U1, Index
 from stream_apple.learners.apple.state.work import ActiveFeatures
+from stream_apple.learners.losses import LOGISTIC, SATURATED_MARGIN, invariant_step
 
 _LARGEST = float(MOST)
 _PREFETCH_DISTANCE = np.uint64(24)  # features: scoring so many takes as long as a memory access

@@ -18,10 +18,9 @@ from stream_apple.core.jit import kernel, part
 from stream_apple.learners.apple.kernels.admission import admit
 from stream_apple.learners.apple.kernels.drift import Watch
 from stream_apple.learners.apple.kernels.expansion import expand
-from stream_apple.learners.apple.kernels.losses import softmax
 from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
 from stream_apple.learners.apple.kernels.persistence import temper_persistence
-from stream_apple.learners.apple.kernels.rows import Scores, count_learned, is_learned, row_features
+from stream_apple.learners.apple.kernels.rows import count_learned, is_learned, row_features
 from stream_apple.learners.apple.kernels.update import clear_active, gather_base
 from stream_apple.learners.apple.multiclass.class_drift import has_class_loss_risen
 from stream_apple.learners.apple.multiclass.class_persistence import follow_latest_class, learn_class_persistence
@@ -46,6 +45,8 @@ from stream_apple.learners.apple.state.recent import keep_recent
 from stream_apple.learners.apple.state.table import U0
 from stream_apple.learners.apple.state.weights import APPLE
 from stream_apple.learners.apple.state.work import Numbers64, Work
+from stream_apple.learners.losses import softmax
+from stream_apple.learners.scores import Scores
 
 
 def empty_class_mixture(*, mixed: bool) -> Mixture:

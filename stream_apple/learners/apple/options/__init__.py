@@ -1,6 +1,5 @@
 """The options of a learner: the one place of their defaults, choices and bounds.
 
-    declaration.py       what the declaration of an option says
     declared_options.py  each option's declaration
     learner_options.py   all options, checked and completed; the name of a model, and what else follows from options
     ngrams.py            the option `ngrams`: neighbours in a text as features
@@ -13,7 +12,6 @@ The configuration and `stream-apple evaluate` are made of the declarations. A wo
 heavy imports, so nothing here may import numpy or numba.
 """
 
-from stream_apple.learners.apple.options.declaration import Declaration, IntegerBounds, NumberBounds
 from stream_apple.learners.apple.options.declared_options import (
     ALPHA,
     BITS,
@@ -39,6 +37,7 @@ from stream_apple.learners.apple.options.defaults import default_of
 from stream_apple.learners.apple.options.learner_options import RESERVOIR_ENTRIES, Options
 from stream_apple.learners.apple.options.mergeability import MERGEABLE, mergeable, why_not_merged, why_not_started_from
 from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, parse_ngrams
+from stream_apple.learners.declaration import Declaration, IntegerBounds, NumberBounds
 
 __all__ = [
     "ALL_NAMESPACES",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from stream_apple.learners.apple.options.declaration import IntegerBounds, NumberBounds
+from stream_apple.learners.declaration import IntegerBounds, NumberBounds
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ Bounds of single options are in their declarations. No row repeats what another 
 from typing import NamedTuple
 
 from stream_apple.learners.apple.options.conditions import Allowed, Condition, Except, Where, conditions, in_words
-from stream_apple.learners.apple.options.declaration import IntegerBounds, NumberBounds
 from stream_apple.learners.apple.options.declared_options import CLASSES, FIRST, RESERVOIR
+from stream_apple.learners.declaration import IntegerBounds, NumberBounds
 
 _SPOKEN = frozenset({"method", "loss"})  # options that messages name without "=": "method linear"
 

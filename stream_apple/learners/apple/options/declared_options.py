@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from stream_apple.learners.apple.options.declaration import IntegerBounds, NumberBounds, Option, declarations_of
 from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, NGRAM, Ngrams, parse_ngrams
+from stream_apple.learners.declaration import IntegerBounds, NumberBounds, Option, declarations_of
 
 Method = Literal["apple", "linear", "quadratic", "cubic", "tuples"]
 Loss = Literal["squared", "logistic", "softmax"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, SupportsIndex
 
-from stream_apple.learners.apple.options.declaration import IntegerBounds
+from stream_apple.learners.declaration import IntegerBounds
 
 NGRAM = IntegerBounds(1, 5)
 ALL_NAMESPACES = "*"

@@ -11,9 +11,10 @@ from stream_apple.learners.apple.growth import FEWEST_EXAMPLES
 from stream_apple.learners.apple.kernels import admission
 from stream_apple.learners.apple.kernels.admission import ALL_VOTE_BEFORE, SAMPLED_VOTES
 from stream_apple.learners.apple.kernels.vote_lanes import OWN_VOTE, VOTES_TO_PASS
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.state.table import Index
 from stream_apple.learners.apple.state.work import LANES, Products, empty_products
+from stream_apple.learners.scores import Scores
 
 
 @kernel

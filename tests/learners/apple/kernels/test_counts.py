@@ -11,9 +11,10 @@ from support.from_python import from_python
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.kernels.counts import information_of as information_of_routine
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Method, Options
 from stream_apple.learners.apple.state.table import COUNTS, PARENT
+from stream_apple.learners.scores import Scores
 
 information_of = from_python(information_of_routine)
 

@@ -10,9 +10,10 @@ from support.oracles.drift import learned_row_by_row
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.kernels.drift import BLOCK, BLOCKS, Watch, empty_watch, has_risen, what_holds
-from stream_apple.learners.apple.kernels.losses import LOGISTIC, SQUARED
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Drift, Options
+from stream_apple.learners.losses import LOGISTIC, SQUARED
+from stream_apple.learners.scores import Scores
 
 SIZE, FEATURES, VALUES = 6000, 5, 6
 

@@ -11,11 +11,12 @@ from support.oracles.learner import CONSTANT, Monomial, Oracle
 from support.oracles.predictors import State, Step, within_reach
 
 from stream_apple.learners.apple.kernels.decay import decay_rule, settle
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Loss
 from stream_apple.learners.apple.state.model import Decay
 from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.apple.state.weights import AVERAGE, SHRUNK, weights_at
+from stream_apple.learners.scores import Scores
 
 BASE = ("linear_weight", "weight", "average", "fast", "slow_linear", "fast_linear")
 

@@ -11,12 +11,12 @@ from support.oracles.mixture import MixtureOracle
 
 from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.kernels import mixture as mixtures
-from stream_apple.learners.apple.kernels.losses import LOGISTIC, SQUARED
 from stream_apple.learners.apple.kernels.mixture import SHARE, STACK, effective_weights, empty_mixture
 from stream_apple.learners.apple.kernels.update import Target
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.weights import LINEAR, PREDICTORS
 from stream_apple.learners.apple.state.work import MIXING
+from stream_apple.learners.losses import LOGISTIC, SQUARED
 
 BOUND = 50.0
 PRIOR = math.log(1 / 0.9)

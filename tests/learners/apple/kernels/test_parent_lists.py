@@ -11,10 +11,11 @@ from support.bare_options import bare
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.appraisal import Appraiser
 from stream_apple.learners.apple.kernels import parent_lists
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.model import Model
 from stream_apple.learners.apple.state.work import Work
+from stream_apple.learners.scores import Scores
 
 Places = NDArray[np.int64]
 

@@ -10,10 +10,11 @@ from support.bare_options import bare
 from support.restoring import restored
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.kernels.mixture import EARLY, KEEP, RIDGE, SHARE
+from stream_apple.learners.apple.kernels.mixture import KEEP, RIDGE, SHARE
 from stream_apple.learners.apple.kernels.persistence import FIRST_SHARE, KEPT, PERSISTENT
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Loss
+from stream_apple.learners.scores import EARLY, Scores
 from stream_apple.river import AppleClassifier, AppleRegressor
 
 Numbers = NDArray[np.float64]

@@ -5,8 +5,9 @@ import pytest
 from learners.apple.test_learner import Row, batch_of, key, monomial_key
 from support.bare_options import bare
 
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Combine
+from stream_apple.learners.scores import Scores
 
 
 def learn(learner: Learner, rows: list[Row]) -> Scores:

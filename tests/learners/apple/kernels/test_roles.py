@@ -8,9 +8,10 @@ import pytest
 from learners.apple.test_learner import key, monomial_key
 
 from stream_apple.core.batch import ALONE, BIN, Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.table import BARRED, PARENT
+from stream_apple.learners.scores import Scores
 
 NAMES = ("x", "y", "i", "j", "alone", "alone too")
 ROLES = (0, 0, int(BIN), int(BIN), int(ALONE), int(ALONE))

@@ -9,9 +9,10 @@ import pytest
 from learners.apple.test_learner import batch_of, planted_rows
 
 from stream_apple.core.batch import ALONE, BIN, TOO_LARGE, Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.table import BUCKET
+from stream_apple.learners.scores import Scores
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15

@@ -21,9 +21,10 @@ from support.from_python import from_python
 from stream_apple.core.batch import ALONE, Batch
 from stream_apple.learners.apple.kernels.tuple_expansion import holds as holds_routine
 from stream_apple.learners.apple.kernels.tuple_expansion import set_of
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.model import FEATURES, TRUNCATED
+from stream_apple.learners.scores import Scores
 
 holds = from_python(holds_routine)
 

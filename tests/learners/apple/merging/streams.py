@@ -7,9 +7,10 @@ import pytest
 from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import merge
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.scores import Scores
 
 SIZE, EPOCHS = 400, 4
 KINDS: tuple[dict[str, Any], ...] = (

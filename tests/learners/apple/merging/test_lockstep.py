@@ -7,10 +7,11 @@ import pytest
 from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import Parents, adopt, merge
 from stream_apple.learners.apple.merging.mergeable import merged_digest
 from stream_apple.learners.apple.options import Combine, Options
+from stream_apple.learners.scores import Scores
 
 EXAMPLES, EPOCHS, PARTITIONS = 24_000, 12, 4
 FEATURES, HEADS, PAIRS = 1000, 40, 60

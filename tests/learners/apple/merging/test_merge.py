@@ -16,13 +16,14 @@ from support.source_files import ROOT
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging import buckets, stacks
 from stream_apple.learners.apple.merging.merge import adopt, merge, warm_up_merging
 from stream_apple.learners.apple.merging.mergeable import Mergeable, check_mergeable, mergeable_of, merged_digest
 from stream_apple.learners.apple.options import Options, mergeable
 from stream_apple.learners.apple.state.model import OCCUPIED
 from stream_apple.learners.apple.state.table import NOMINATED, PARENT, SIDES
+from stream_apple.learners.scores import Scores
 
 
 def _content(model: Mergeable) -> dict[int, list[Any]]:

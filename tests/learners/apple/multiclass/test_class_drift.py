@@ -9,10 +9,11 @@ from support.restoring import restored
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.kernels.drift import Watch, empty_watch, has_risen, what_holds
-from stream_apple.learners.apple.kernels.losses import LOGISTIC
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.multiclass.class_drift import has_class_loss_risen
 from stream_apple.learners.apple.options import Drift, Options
+from stream_apple.learners.losses import LOGISTIC
+from stream_apple.learners.scores import Scores
 
 SIZE, CLASSES, FEATURES, VALUES = 6000, 4, 5, 6
 

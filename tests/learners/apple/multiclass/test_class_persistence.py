@@ -11,8 +11,9 @@ from support.restoring import restored
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.kernels.mixture import KEEP, SHARE
 from stream_apple.learners.apple.kernels.persistence import FIRST_SHARE, KEPT, PERSISTENT
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.multiclass.class_stack import CLASS_RIDGE
+from stream_apple.learners.scores import Scores
 
 Numbers = NDArray[np.float64]
 COLUMNS, SIZE = 4, 1_500

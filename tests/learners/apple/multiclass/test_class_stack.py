@@ -7,9 +7,8 @@ from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
-from stream_apple.learners.apple.kernels.losses import softmax
 from stream_apple.learners.apple.kernels.mixture import KEEP
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.multiclass.class_stack import CLASS_RIDGE, learn_class_stack, stack_classes
 from stream_apple.learners.apple.multiclass.layout import (
     CLASS_AVERAGE,
@@ -23,6 +22,8 @@ from stream_apple.learners.apple.multiclass.process import empty_class_mixture
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR
 from stream_apple.learners.apple.state.work import MIXING
+from stream_apple.learners.losses import softmax
+from stream_apple.learners.scores import Scores
 
 Numbers = NDArray[np.float64]
 

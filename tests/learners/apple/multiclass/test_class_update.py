@@ -5,8 +5,9 @@ import pytest
 from learners.apple.test_learner import Row, batch_of, key, run
 from support.oracles.softmax import DenseSoftmax, log_loss
 
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Combine, Method, Options
+from stream_apple.learners.scores import Scores
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 CLASSES = 4

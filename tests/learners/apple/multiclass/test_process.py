@@ -12,9 +12,10 @@ from support.restoring import restored
 
 from stream_apple.core.batch import TOO_LARGE, Batch
 from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.table import MOST_WEIGHT, check_finite
+from stream_apple.learners.scores import Scores
 
 SIZE, COLUMNS = 12_000, 12
 KINDS: tuple[dict[str, Any], ...] = (

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from learners.apple.test_learner import Row, batch_of, monomial_key
 
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.parent_selection import RESTING
+from stream_apple.learners.scores import Scores
 
 D, EPOCH = 4, 40
 NAMES = [f"n{i}" for i in range(D)]

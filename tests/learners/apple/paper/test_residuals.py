@@ -5,8 +5,9 @@ import pytest
 from learners.apple.paper.supports import Monomial, monomials_of, parents_of
 from learners.apple.test_learner import LOSSES, Row, batch_of, monomial_key, planted_rows
 
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Loss, Options, Selection
+from stream_apple.learners.scores import Scores
 
 SIZE, EPOCH = 480, 120
 

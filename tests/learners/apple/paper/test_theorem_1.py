@@ -10,8 +10,9 @@ from learners.apple.paper.supports import Monomial, column_of, monomials_of, par
 from learners.apple.test_learner import Row, batch_of, monomial_key, planted_rows
 from numpy.typing import NDArray
 
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.scores import Scores
 
 L2 = 0.5
 

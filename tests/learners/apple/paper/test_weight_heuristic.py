@@ -8,8 +8,9 @@ from learners.apple.paper.supports import Monomial, monomials_of, parents_of
 from learners.apple.test_learner import Row, batch_of, monomial_key
 from support.bare_options import bare
 
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Combine
+from stream_apple.learners.scores import Scores
 
 D = 6
 NAMES = [f"n{i}" for i in range(D)]

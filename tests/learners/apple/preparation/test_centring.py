@@ -6,11 +6,12 @@ from learners.apple.preparation.test_discretisation import BY_KEY, as_learned, r
 from learners.apple.test_learner import batch_of, key
 
 from stream_apple.core.batch import BIN, Batch
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation.derived_names import Derived
 from stream_apple.learners.apple.preparation.intervals import CENTRED, REACH
 from stream_apple.learners.apple.preparation.preparation import Preparation
+from stream_apple.learners.scores import Scores
 
 SIZE, CENTRE, CUTS = 300, 5, 50
 OPTIONS = Options(loss="logistic", bits=10, discretise="auto")

@@ -9,11 +9,12 @@ from support.bare_options import bare
 from support.restoring import restored
 
 from stream_apple.core.batch import BIN, Batch, joined, space_key
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import RESERVOIR_ENTRIES, Discretise
 from stream_apple.learners.apple.preparation.intervals import CENTRED, RAW, interval_keys
 from stream_apple.learners.apple.preparation.preparation import Preparation
 from stream_apple.learners.apple.preparation.reservoir import FEWEST
+from stream_apple.learners.scores import Scores
 
 NAMES = ["dense", "zeros", "rare", "flag", "unit", "seldom"]
 BY_KEY = {key(name): name for name in NAMES}

@@ -11,10 +11,11 @@ from support.bare_options import bare
 
 from stream_apple.core.batch import ALONE, BIN, TOO_LARGE, Batch
 from stream_apple.core.codec.feature_hashing import feature_key, user_key
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation import preparation
 from stream_apple.learners.apple.preparation.personalisation import UserFeatures
+from stream_apple.learners.scores import Scores
 
 MASK = 2**64 - 1
 METHODS: tuple[tuple[Any, Any, Any], ...] = (

@@ -12,9 +12,10 @@ from support.bare_options import bare
 from stream_apple.core.batch import Batch
 from stream_apple.core.splitmix64 import splitmix64_finalizer
 from stream_apple.learners.apple import forgetting
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.preparation.intervals import interval_keys
 from stream_apple.learners.apple.preparation.sample import _SALT, SAMPLE_ENTRIES, Sample, empty_sample, take
+from stream_apple.learners.scores import Scores
 
 SIZE, EPOCH = 12_000, 1000
 KEYS = np.array([11, 22, 33], np.uint64) * np.uint64(0x9E3779B97F4A7C15)

@@ -9,9 +9,10 @@ from learners.apple.test_learner import Row, batch_of, key
 from support.bare_options import bare
 
 from stream_apple.core.batch import BIN, TOO_LARGE
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.preparation.intervals import CENTRED, LEAST_HAT, RAW, hat_keys, interval_keys
 from stream_apple.learners.apple.preparation.preparation import Preparation
+from stream_apple.learners.scores import Scores
 
 LARGEST = float(np.nextafter(np.float32(TOO_LARGE), np.float32(0)))
 

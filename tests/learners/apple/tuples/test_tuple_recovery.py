@@ -11,8 +11,8 @@ from learners.apple.categories import batch_of_cases, cases_of_codes
 from learners.apple.tuples.test_tuple_selection import drawn, learned, learner_of
 from support.restoring import restored
 
-from stream_apple.learners.apple.learner import Scores
 from stream_apple.learners.apple.state.table import COUNTS
+from stream_apple.learners.scores import Scores
 
 
 class TestRecovery:

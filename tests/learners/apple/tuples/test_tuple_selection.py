@@ -14,10 +14,11 @@ from support.from_python import from_python
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple import tuple_selection
 from stream_apple.learners.apple.kernels.counts import information_of as information_of_routine
-from stream_apple.learners.apple.learner import Learner, Scores
+from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.table import sides_of
 from stream_apple.learners.apple.tuple_selection import information_about, tuples_in
+from stream_apple.learners.scores import Scores
 
 information_of = from_python(information_of_routine)
 

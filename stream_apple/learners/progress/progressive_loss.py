@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
-from stream_apple.learners.apple.kernels.losses import LOGISTIC, SOFTMAX, SQUARED, expected_label, loss_of
-from stream_apple.learners.apple.kernels.rows import Scores
-from stream_apple.learners.apple.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
+from stream_apple.learners.losses import LOGISTIC, SOFTMAX, SQUARED, expected_label, loss_of
+from stream_apple.learners.progress.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
+from stream_apple.learners.scores import Scores
 
 PREDICTORS = ("published", "linear", "apple")
 """The predictors whose quality is kept, in the order of their numbers; apple only where predictors are mixed."""

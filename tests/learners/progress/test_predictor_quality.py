@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.oracles.ranking import Predicted, auc, calibration_error
 
-from stream_apple.learners.apple.kernels.losses import LOGISTIC, SQUARED, places_of
-from stream_apple.learners.apple.predictor_quality import (
+from stream_apple.learners.losses import LOGISTIC, SQUARED, places_of
+from stream_apple.learners.progress.predictor_quality import (
     CALIBRATION_BINS,
     RECENT,
     PredictorQuality,

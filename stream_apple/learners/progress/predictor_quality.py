@@ -12,15 +12,16 @@ and the larger one, 1 (squared loss). Sums run in the order of the examples, one
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part, routine
-from stream_apple.learners.apple.kernels.losses import SQUARED, place_and_loss
-from stream_apple.learners.apple.state.table import U0, U1, Index
+from stream_apple.learners.losses import SQUARED, place_and_loss
 
+_Index: TypeAlias = Any  # np.uint64 once compiled
+_U0, _U1 = np.uint64(0), np.uint64(1)
 RECENT = 10_000  # examples whose weight in recent sums has fallen to 1/e
 
 Span = Literal["whole", "epoch", "last_epoch", "recent"]
@@ -141,12 +142,12 @@ class _State(NamedTuple):
 
 
 @part
-def _bin_of(tail: float, upper: bool) -> Index:  # noqa: FBT001
+def _bin_of(tail: float, upper: bool) -> _Index:  # noqa: FBT001
     """Return the bin of a place; `tail` is its distance to the nearer end, `upper` whether that is 1 (or it is 1/2)."""
-    level = U0
+    level = _U0
     if tail > 0.0:
         sixteenth = np.float64(tail).view(np.uint64) >> _BITS
-        level = _LEVELS[sixteenth - _BASE] if sixteenth >= _BASE else U1
+        level = _LEVELS[sixteenth - _BASE] if sixteenth >= _BASE else _U1
     return _LAST - level if upper else level
 
 
@@ -217,7 +218,7 @@ def _add(
             continue
         if kinds[0] <= 2 and label != state.labels[0] and label != state.labels[1]:
             _add_label(state, label, loss)
-        binary, second = kinds[0] <= 2, U1 if label == state.labels[1] else U0
+        binary, second = kinds[0] <= 2, _U1 if label == state.labels[1] else _U0
         recent = weight * growth
         low, width = state.scale[0], state.scale[1] - state.scale[0]
         for which in range(size):

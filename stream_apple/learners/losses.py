@@ -11,13 +11,15 @@ and its step are those of LOGISTIC; only its bounds and the meaning of its score
 """
 
 import math
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part, routine
-from stream_apple.learners.apple.state.model import Bounds
-from stream_apple.learners.apple.state.table import Index
-from stream_apple.learners.apple.state.work import Numbers64
+
+_Numbers: TypeAlias = NDArray[np.float64]
+_Index: TypeAlias = Any  # np.uint64 once compiled
 
 SQUARED, LOGISTIC, SOFTMAX = range(3)
 LOSSES = ("squared", "logistic", "softmax")
@@ -37,14 +39,14 @@ def loss_of(loss: int, score: float, label: float) -> float:
 
 
 @kernel
-def write_losses(loss: int, scores: Numbers64, labels: Numbers64, losses: Numbers64) -> None:
+def write_losses(loss: int, scores: _Numbers, labels: _Numbers, losses: _Numbers) -> None:
     """Write the loss of each score, float64[n] each; NaN without a label."""
     for k in range(len(scores)):
         losses[k] = loss_of(loss, scores[k], labels[k])
 
 
 @kernel
-def write_probabilities(scores: Numbers64, probabilities: Numbers64) -> None:
+def write_probabilities(scores: _Numbers, probabilities: _Numbers) -> None:
     """Write the probability of label 1, float64[n], by scores that are log-odds, float64[n]."""
     for k in range(len(scores)):
         probabilities[k] = expected_label(LOGISTIC, scores[k])
@@ -108,7 +110,7 @@ def invariant_step(loss: int, score: float, label: float, rate: float, sensitivi
 
 
 @part
-def bounds_of(loss: int, labels: Bounds) -> tuple[float, float]:
+def bounds_of(loss: int, labels: _Numbers) -> tuple[float, float]:
     """Return the lowest and the highest score; `labels` holds the smallest and largest of 0 and the labels learned."""
     return (labels[0], labels[1]) if loss == SQUARED else (-LOG_ODDS_BOUND, LOG_ODDS_BOUND)
 
@@ -120,7 +122,7 @@ def clip_score(score: float, low: float, high: float) -> float:
 
 
 @part
-def include_label(loss: int, labels: Bounds, label: float) -> float:
+def include_label(loss: int, labels: _Numbers, label: float) -> float:
     """Extend the bounds of scores to include a label; return the old width over the new one, at most 1.
 
     The squared loss extends its bounds before the score is clipped, as Vowpal Wabbit does; others have fixed bounds.
@@ -163,7 +165,7 @@ def place_and_loss(loss: int, score: float, label: float, low: float, width: flo
 
 
 @part
-def softmax(scores: Numbers64, probabilities: Numbers64, first: Index, stop: Index) -> bool:
+def softmax(scores: _Numbers, probabilities: _Numbers, first: _Index, stop: _Index) -> bool:
     """Write the probabilities of scores[first:stop]; return False, and write none, if a score is not finite.
 
     The scores are shifted so that the largest is 0, and clipped to at least -LOG_ODDS_BOUND.
@@ -188,11 +190,11 @@ def loss_number(name: str) -> int:
     return LOSSES.index(name)
 
 
-def places_of(loss: int, scores: Numbers64, pair: Numbers64) -> Numbers64:
+def places_of(loss: int, scores: _Numbers, pair: _Numbers) -> _Numbers:
     """Return the place of each score, float64[n], as of `place_and_loss`; `pair` holds the two labels that occur."""
     if loss == SQUARED:
         low, high = float(pair.min()), float(pair.max())
         return np.clip((scores - low) / (high - low), 0.0, 1.0)
     odds = np.exp(-np.abs(scores))
-    places: Numbers64 = np.divide(np.where(scores < 0.0, odds, 1.0), 1.0 + odds)
+    places: _Numbers = np.divide(np.where(scores < 0.0, odds, 1.0), 1.0 + odds)
     return places

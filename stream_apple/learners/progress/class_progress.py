@@ -6,18 +6,17 @@ probability of the predicted classes. The predictions are calibrated if the two 
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
-from stream_apple.learners.apple.kernels.losses import SOFTMAX, loss_number
-from stream_apple.learners.apple.kernels.rows import Scores
-from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
-from stream_apple.learners.apple.progressive_loss import ProgressiveLoss
+from stream_apple.learners.losses import SOFTMAX, loss_number
+from stream_apple.learners.progress.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
+from stream_apple.learners.progress.progressive_loss import ProgressiveLoss
+from stream_apple.learners.scores import Scores
 
 _SPANS: tuple[Span, ...] = ("whole", "epoch", "recent", "last_epoch")
 _PRESENT = 3  # of them, those that examples are added to
@@ -159,7 +158,20 @@ class ClassProgress(ProgressiveLoss):
         return ClassQuality(self._count)
 
 
-def progress_of(options: Options) -> ProgressiveLoss:
+class _Judged(Protocol):
+    """The part of a learner's options that says what its scores are judged by."""
+
+    @property
+    def loss(self) -> str: ...
+
+    @property
+    def classes(self) -> int: ...
+
+    @property
+    def mixed(self) -> bool: ...
+
+
+def progress_of(options: _Judged) -> ProgressiveLoss:
     """Return the progressive loss of a model with these options, before its first example."""
     if options.classes:
         return ClassProgress(classes=options.classes, mixed=options.mixed)

@@ -1,0 +1,1 @@
+"""How well scores have been so far: progressive losses, and the quality of each predictor."""

@@ -135,7 +135,7 @@ class Learner(Protocol):
         """The whole state, the arrays themselves."""
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over `LearnerState.sums`; the caller has filled the rows already. ValueError for other names or sizes."""
+        """Take over `LearnerState.sums`; the caller has filled the rows. ValueError for other names or sizes."""
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:

@@ -9,6 +9,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.errors import ConfigurationError, ModelError
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import adopt, merge
+from stream_apple.learners.scores import Scores
 from stream_apple.offline.evaluation import Run, evaluate
 from stream_apple.offline.event_epochs import deal_by_time
 from stream_apple.offline.schedule import Schedule

@@ -51,8 +51,6 @@ prove: $(VENV)/ready
 	$(BIN)/python -m deploy.proof.prove
 
 # Each figure is appended to this file, too, as one line of JSON.
-# Some of them use the study's data sets.
-bench: export PYTHONPATH = .
 bench: export STREAM_APPLE_BENCH_JSON = build/bench.jsonl
 bench: $(VENV)/ready
 	$(BIN)/python tests/bench/decode.py

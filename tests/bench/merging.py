@@ -23,6 +23,7 @@ import argparse
 import itertools
 import math
 import statistics
+import sys
 import time
 from contextlib import ExitStack
 from datetime import datetime
@@ -41,6 +42,9 @@ from support.worker_process import WorkerProcess
 
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
+
+sys.path.append(str(Path(__file__).parents[2]))
+
 from study.experiments.planted_pairs import plant_pairs
 
 BITS, SEED = 18, 7

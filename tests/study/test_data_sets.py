@@ -78,7 +78,7 @@ def test_the_manifest_of_the_paper_s_sets(shared: SharedFile, tmp_path: Path) ->
     for name in PAPER_SETS:
         found = shared(f"data/{name}.svm.gz")
         (tmp_path / found.name).symlink_to(found)
-    manifest = Path(__file__).resolve().parents[1] / "bench" / "paper_sets.toml"
+    manifest = Path(__file__).resolve().parents[2] / "study" / "paper_sets.toml"
     sets, absent = find_data_sets(tmp_path, manifest)
     assert absent == []
     assert len(sets) == 16

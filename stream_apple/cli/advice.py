@@ -1,8 +1,6 @@
 """Advice that `evaluate` and `produce` print once to standard error, on files and options that don't go together."""
 
-import math
 import shlex
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +12,6 @@ from stream_apple.core.batch import space_key
 from stream_apple.files import MOST_MET, ColumnRoles, TimeLike
 from stream_apple.learners.apple.options import Options
 from stream_apple.nearest_names import missing
-
-if TYPE_CHECKING:
-    from stream_apple.learners.scores import Scores
-
-_SURELY = 3.0
-"""Standard errors by which one rule has to be better than another for advice to follow it."""
 
 
 def tell_of_times(time_like: TimeLike, remedy: str) -> None:
@@ -59,29 +51,6 @@ def tell_of_idle_patterns(roles: ColumnRoles) -> None:
         say(
             f"stream-apple: input.{setting}: {pattern!r} has no effect: expected a feature whose path it is, or "
             f"matches, found {missing(pattern, sorted(roles.met))}",
-            err=True,
-        )
-
-
-def tell_of_persistent_labels(options: Options, labels: NDArray[np.float64], scores: "Scores") -> None:
-    """Say on stderr that labels persist, if the rule that each is the one before is surely better than the model.
-
-    labels  those of the examples that were learned, in the order of time, as `scores` are
-    """
-    if options.persistence == "on" or not options.mixed:
-        return
-    known = np.flatnonzero(~np.isnan(labels))
-    before, labels = labels[known[:-1]], labels[known[1:]]
-    predictions = scores.predictions[known[1:]]
-    if options.loss == "squared":
-        rule, own = (labels - before) ** 2, scores.losses[known[1:]]
-    else:
-        rule, own = before != labels, (predictions if options.classes else np.sign(predictions)) != labels
-    gained = own.astype(np.float64) - rule
-    if rule.any() and gained.mean() > _SURELY * gained.std() / math.sqrt(len(gained)):
-        say(
-            f"stream-apple: the rule that each label is the one before has an error of {rule.mean():.4g}, the model "
-            f"one of {own.mean():.4g}: if each label is known before the next example is scored, try --persistence on",
             err=True,
         )
 

@@ -17,25 +17,14 @@ _FURTHER: tuple[dict[str, object], ...] = (
     {"ngrams": {"*": 2}},
     {"discretise": "auto"},
     {"personalise": "key"},
-    {"l1": 1e-5},
-    {"method": "linear", "l1": 1e-5},
-    {"loss": "logistic", "selection": "mi"},
-    {"loss": "logistic", "warm_start": "naive_bayes"},
-    {"method": "linear", "loss": "logistic", "warm_start": "naive_bayes"},
-    {"method": "tuples", "selection_share": 0.5},
-    {"method": "tuples", "loss": "logistic", "warm_start": "naive_bayes"},
-    {"method": "quadratic", "collisions": "share"},
 )
-"""Further settings that have kernels of their own. Combinations of them, which are rare, have others again."""
+"""Further settings that have kernels of their own."""
 
 
 @click.command()
 @click.option("--target", metavar="NAME", help="A type of processor, such as x86-64-v3.  [default: this one]")
 def command(target: str | None) -> None:
     """Compile the kernels of all methods, losses and settings into the cache on disk, so that no worker has to.
-
-    A worker with several settings that need kernels of their own (of l1 or l2, warm_start, selection = "mi") compiles
-    the missing ones when it starts.
 
     The cache is below the directory in NUMBA_CACHE_DIR, or else beside the package. Its kernels are for one type of
     processor. A worker uses those of a target if NUMBA_CPU_NAME names the target and NUMBA_CPU_FEATURES is set to
@@ -78,5 +67,4 @@ def _methods_and_losses() -> Iterator[dict[str, object]]:
             chosen: dict[str, object] = {"method": method, "loss": loss}
             if loss == "softmax":
                 chosen["classes"] = CLASSES.low  # the number of classes changes no code
-            if (method, loss) != ("tuples", "softmax"):
-                yield chosen
+            yield chosen

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from stream_apple.cli.advice import (
     tell_of_absent_namespaces,
     tell_of_idle_patterns,
-    tell_of_persistent_labels,
     tell_of_short_epochs,
     tell_of_times,
 )
@@ -234,8 +233,6 @@ def command(
         known = known_after_examples(len(batch.labels), delay.label_delay_examples)
     if sharding is None:
         run = evaluate(batch, options, schedule, known)
-        if known is None and schedule.keep_order:
-            tell_of_persistent_labels(options, batch.labels[: len(run.scores.predictions)], run.scores)
     else:
         together = evaluate_together(batch, options, schedule, sharding, dealt)
         run = together.run

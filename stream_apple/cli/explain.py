@@ -54,9 +54,8 @@ def command(path: Path | None, place: tuple[int, int], top: int, from_model: Pat
 
     The constant, each feature and each product of features has a row with its value in the example, its weight, and
     what it adds: value times weight. A mixture of predictors has a column for each, and its share in the published
-    score; "(rest)" is the remainder that no share explains, as scores are bounded, as probabilities are mixed, not
-    scores, and as scores may start from naive Bayes. The amounts of --json, added one after another in float64, give
-    the published score to the last bit.
+    score; "(rest)" is the remainder that no share explains, as scores are bounded, and as probabilities are mixed, not
+    scores. The amounts of --json, added one after another in float64, give the published score to the last bit.
 
     The score is the expected label (squared loss) or the log-odds of label 1 (logistic). With classes there is a score
     for each: the logarithm of its probability, less the mean of these logarithms.

@@ -112,14 +112,11 @@ def _show(console: Console, facts: _Facts) -> None:
     console.print(Text(f"{facts['topic']}-{facts['partition']}", "bold"), Text(f"model {facts['lineage']['model']}"))
     features = number_or_dash(facts["features_per_example"], ".1f")
     used = f"{fill['occupied']:,} of {fill['slots']:,} slots ({fill['occupied'] / fill['slots']:.1%})"
-    if options["l1"]:
-        used += f", {fill['nonzero']:,} with a weight"
     for line in (
         f"{options['method']}, {options['loss']} loss, {options['bits']} bits",
         f"{facts['examples']:,} examples learned, up to offset {facts['at']:,}; {features} features an example",
         f"{used}; {fill['evicted']:,} evicted, {fill['refused']:,} refused",
         *_discretised(facts),
-        *_start(facts),
         _digest(facts),
         *_merging(**facts.get("merging") or {}),
         *_merged_from(facts),
@@ -142,27 +139,8 @@ def _show(console: Console, facts: _Facts) -> None:
         console.print(_cuts(facts["cuts"], spline=facts["options"]["discretise"] == "spline"))
     if facts.get("classes"):
         console.print(_classes(facts["classes"]))
-    if facts.get("tuples"):  # a worker of an older version says nothing of them
-        for part in _tuples(**facts["tuples"]):
-            console.print(part)
-    if facts.get("shared"):  # a worker of an older version does not say
-        console.print(Text("  features of equal hash share these weights (collisions = share): they have no names"))
-    elif facts["named"] < 1:
+    if facts["named"] < 1:
         console.print(Text(f"  {facts['named']:.0%} of the features above have been seen by name"))
-
-
-def _tuples(order: int, selected: int, seen: int, level: int, top: list[_Facts]) -> Iterator[Text | Table]:
-    """Yield how many tuples are learned from, and a table of the most salient ones."""
-    if not top:
-        yield Text(f"  tuples of {order} attributes, none left out")
-        return
-    found = f"{selected:,} selected, of {seen:,} there were" if selected else "none selected yet"
-    exploring = f"; those of {level} are explored" if level <= order else ""
-    yield Text(f"  tuples of {order} attributes: {found}{exploring}")
-    table = _table("Tuples of attributes", "attributes", "features", "salience", numbers=2)
-    for each in top:
-        table.add_row(Text(", ".join(each["attributes"])), f"{each['features']:,}", f"{each['salience']:z.4f}")
-    yield table
 
 
 def _discretised(facts: _Facts) -> Iterator[str]:
@@ -179,13 +157,6 @@ def _discretised(facts: _Facts) -> Iterator[str]:
                 f"cuts were last made after {refits['made_at']:,} examples, {refits['epochs']:,} epochs ago, and "
                 f"{refits['times']:,} times in all; {refits['sampled']:,} examples are kept for the next time"
             )
-
-
-def _start(facts: _Facts) -> list[str]:
-    trust = facts.get("trust")  # a worker of an older version has none
-    return (
-        [] if trust is None else [f"scores start from naive Bayes: {number_or_dash(trust, 'z.2f')} times its log-odds"]
-    )
 
 
 def _merged_from(facts: _Facts) -> Iterator[str]:

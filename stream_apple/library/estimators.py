@@ -235,7 +235,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     random_state    seed of the order in which `fit` learns a set; None: the same order at each call
 
     All other parameters are options of the learner, with the names, defaults and bounds of the section `learner` of
-    `docs/configuration.md`: `method`, `bits`, `learning_rate`, `discretise`, `l1`, `l2` ...
+    `docs/configuration.md`: `method`, `bits`, `learning_rate`, `discretise` ...
 
     Columns of numbers are numbers; texts, booleans and categories are categories; missing cells are absent.
     """

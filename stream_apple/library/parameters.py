@@ -59,8 +59,6 @@ def options_of(estimator: object, **derived: Any) -> Options:  # noqa: ANN401  a
     """Return the options of an estimator's parameters and of `derived`; ValueError if they contradict each other."""
     chosen = {name: getattr(estimator, name) for name in OPTIONS}
     chosen |= {name: DECLARED[name].default for name, value in chosen.items() if value is None}
-    if chosen["warm_start"] is False:  # scikit-learn's `warm_start` says whether `fit` goes on, and tools set it
-        chosen["warm_start"] = "none"
     return Options(**chosen, **derived)
 
 

@@ -31,8 +31,7 @@ from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
 
 CONSTANT = "(constant)"
 REST = "(rest)"
-"""The remainder that no feature explains: scores are bounded, a mixture is not quite the weighted sum of scores, with
-`persistence` scores follow the latest label, and with a warm start they start from the log-odds of naive Bayes."""
+"""The remainder that no feature explains: scores are bounded, and a mixture is not quite the weighted sum of scores."""
 ROUNDING = "(rounding)"
 """The remainder after REST, which is itself rounded; it is there only if the sum would not be exact without it."""
 
@@ -101,9 +100,9 @@ def total_of(contributions: Sequence[Contribution]) -> float:
 def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explanation]:
     """Return the score of a batch's only row as a sum; with classes, the score of each class, in their order."""
     places, values, score = learner.active_features(batch)
-    table, options = learner.settled_table(), learner.options
+    table, options = learner.table, learner.options
     constant = len(table.slots) - 1
-    formatter = MonomialFormatter(learner, table, names)
+    formatter = MonomialFormatter(learner, names)
     named = [CONSTANT if place == constant else formatter.monomial(place).name for place in places.tolist()]
     if options.classes:
         scores = Scores.empty(1, options.classes)
@@ -144,7 +143,7 @@ def heaviest(learner: Learner, names: Names, top: int) -> list[Monomial]:
     """Return the `top` features and products that matter most, the heaviest first; ValueError for no number of them."""
     if not isinstance(top, Integral) or top < 0:
         raise ValueError(f"top: expected a whole number from 0 on, found {top!r}")
-    return list(view_monomials(learner, learner.settled_table(), names, top).top)
+    return list(view_monomials(learner, names, top).top)
 
 
 def _explained(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.preparation.discretisation import Refits
-from stream_apple.learners.apple.state.table import PARENT, Slots, Table
+from stream_apple.learners.apple.state.table import PARENT, Slots
 from stream_apple.learners.progress.predictor_quality import QualityReport
 from stream_apple.learners.progress.progressive_loss import LossReport
 from stream_apple.monitoring.monomial_views import CutFeature, Monomial, MonomialFormatter, Parent
@@ -29,7 +29,6 @@ from stream_apple.monitoring.predictors import (
     mixture_of,
     qualities_of,
 )
-from stream_apple.monitoring.tuple_views import TuplesView, view_tuples
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
 
@@ -44,14 +43,10 @@ class Degree(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """Says how full the table is, and how many monomials that has cost since the model's start.
-
-    nonzero  how many monomials in `occupied` have a weight other than 0, which l1 may have made 0
-    """
+    """Says how full the table is, and how many monomials that has cost since the model's start."""
 
     slots: int
     occupied: int
-    nonzero: int
     evicted: int
     deferred: int
     refused: int
@@ -62,10 +57,8 @@ class MonomialsView(NamedTuple):
 
     parents  those with the largest gain, out of `parents_examined`
     named    share of the factors of the heaviest ones whose names are known, from 0 to 1
-    tuples   of attributes; None unless the method is tuples
     cuts     of the features whose intervals or hats are the most salient
     refits   when cuts were made, if they are made repeatedly
-    shared   whether features of equal hash share their weights, so that none has a name
     """
 
     degrees: tuple[Degree, ...]
@@ -74,10 +67,8 @@ class MonomialsView(NamedTuple):
     parents: tuple[Parent, ...]
     parents_examined: int
     named: float
-    tuples: TuplesView | None
     cuts: tuple[CutFeature, ...]
     refits: Refits | None
-    shared: bool
 
 
 class ModelView(NamedTuple):
@@ -91,7 +82,6 @@ class ModelView(NamedTuple):
     quality      AUC and calibration, by span and predictor
     asked        what became of the scores of examples that came without a label
     mixture      how its predictions are mixed
-    trust        the factor of naive Bayes, from which scores start; None if they start at 0
     constant     weight of the constant
     discretised  how many features are cut into intervals, or have splines, so far
     classes      the most frequent ones, if labels are classes
@@ -114,7 +104,6 @@ class ModelView(NamedTuple):
     quality: dict[str, dict[str, QualityReport]]
     asked: AskedView
     mixture: MixtureView
-    trust: float | None
     constant: float
     fill: Fill
     discretised: int
@@ -128,8 +117,6 @@ class ModelView(NamedTuple):
         cut = found._replace(
             top=found.top[:top], products=found.products[:top], parents=found.parents[:top], cuts=found.cuts[:top]
         )
-        if cut.tuples is not None:
-            cut = cut._replace(tuples=cut.tuples._replace(top=cut.tuples.top[:top]))
         facts: dict[str, Any] = plain(self._replace(classes=self.classes[:top], monomials=cut))
         monomials, seconds = facts.pop("monomials"), facts.pop("seconds")
         return {**facts, **monomials, "seconds": seconds}
@@ -139,8 +126,7 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
     """Return the view of `model` now, with its `top` heaviest monomials, products and parents."""
     began = time.perf_counter()
     learner = model.learner
-    table = learner.settled_table()
-    monomials = view_monomials(learner, table, names, top)
+    monomials = view_monomials(learner, names, top)
     return ModelView(
         topic=model.topic,
         partition=model.partition,
@@ -158,12 +144,10 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
         quality=qualities_of(learner),
         asked=asked_of(model.early),
         mixture=mixture_of(learner),
-        trust=learner.trust,
-        constant=float(table.slots["weight"][-1]),
+        constant=float(learner.table.slots["weight"][-1]),
         fill=Fill(
             learner.capacity,
             learner.occupied,
-            int(np.count_nonzero(table.slots["weight"][:-1])),
             learner.evicted,
             learner.deferred,
             learner.refused,
@@ -175,10 +159,10 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
     )
 
 
-def view_monomials(learner: Learner, table: Table, names: Names, top: int) -> MonomialsView:
-    """Return what a learner has found: its `top` heaviest monomials, products and parents. `table`: its settled one."""
-    formatter = MonomialFormatter(learner, table, names)
-    slots, salience, factors = table.slots, formatter.salience, formatter.factors
+def view_monomials(learner: Learner, names: Names, top: int) -> MonomialsView:
+    """Return what a learner has found: its `top` heaviest monomials, products and parents."""
+    formatter = MonomialFormatter(learner, names)
+    slots, salience = learner.table.slots, formatter.salience
     degree = slots["degree"][:-1]
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
@@ -192,10 +176,8 @@ def view_monomials(learner: Learner, table: Table, names: Names, top: int) -> Mo
         parents=parents,
         parents_examined=examined,
         named=formatter.share_named,
-        tuples=None if factors is None else view_tuples(learner, factors, names, top),
         cuts=cuts,
         refits=learner.preparation.refits,
-        shared=factors is None,
     )
 
 

@@ -127,15 +127,6 @@ def _log_epoch_end(partition: Partition, end: EpochEnd, epochs: int) -> None:
         retired=end.growth.retired,
         parents_by_degree=end.growth.census.parents.tolist() or None,
     )
-    selected = end.growth.tuples
-    if selected is not None and any(selected):
-        _log.info(
-            "tuples_selected",
-            partition=partition.number,
-            epoch=end.epoch,
-            kept=selected.kept,
-            left_out=selected.left_out,
-        )
 
 
 class CaughtUp:

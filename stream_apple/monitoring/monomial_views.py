@@ -11,7 +11,7 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.learners.apple.factorization import Factors, Product
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.preparation.intervals import CENTRED, RAW, Form, Intervals, keys_of_values
-from stream_apple.learners.apple.state.table import PARENT, Table
+from stream_apple.learners.apple.state.table import PARENT
 
 TIMES = " \u00d7 "
 """Separates the names in a product."""
@@ -78,18 +78,16 @@ class CutFeature(NamedTuple):
 class MonomialFormatter:
     """Describes the monomials of a learner by their slots.
 
-    table  the learner's settled one
-
     salience  float32[slots without the constant's]: |weight| * scale, 0 where a slot is empty
-    factors   of the monomials; None where features of equal hash share their weights, so that none has a name
+    factors   of the monomials
     used      keys of the base features of the described monomials, with or without a name
     """
 
-    def __init__(self, learner: Learner, table: Table, names: Names) -> None:
-        slots, shared = table.slots, learner.options.collisions == "share"
+    def __init__(self, learner: Learner, names: Names) -> None:
+        slots = learner.table.slots
         self.salience = np.abs(slots["weight"][:-1]) * slots["scale"][:-1]
         self.salience[slots["key"][:-1] == 0] = 0.0
-        self.factors = None if shared else Factors(table, np.fromiter(names.known(), np.uint64))
+        self.factors = Factors(learner.table, np.fromiter(names.known(), np.uint64))
         self.used: set[int] = set()
         self._described: dict[int, Monomial] = {}
         self._slots = slots
@@ -100,7 +98,7 @@ class MonomialFormatter:
     def share_named(self) -> float:
         """Return the share of the base features in `used` that have a name."""
         named = sum(self._names.get(key) is not None for key in self.used)
-        return named / len(self.used) if self.used else float(self.factors is not None)
+        return named / len(self.used) if self.used else 1.0
 
     def monomial(self, at: int) -> Monomial:
         """Return the monomial in slot `at`, the same at every call."""
@@ -110,8 +108,7 @@ class MonomialFormatter:
 
     def _describe(self, at: int) -> Monomial:
         slot = self._slots[at]
-        product = None if self.factors is None else self.factors.of(int(slot["key"]), int(slot["degree"]))
-        factors = (f"{_UNKNOWN}{int(slot['key']):016x}",) if product is None else tuple(self._named(product))
+        factors = tuple(self._named(self.factors.of(int(slot["key"]), int(slot["degree"]))))
         return Monomial(
             name=name_of(factors),
             factors=factors,
@@ -126,8 +123,6 @@ class MonomialFormatter:
 
     def parents(self, candidates: NDArray[np.int64], top: int) -> tuple[tuple[Parent, ...], int]:
         """Return the `top` with most gain, and how many were examined, which are the first of `candidates`."""
-        if self.factors is None:
-            return (), 0
         examined = candidates[: max(_LOOKUPS // max(len(self.factors.bases), 1), 1)]
         offspring = [(self.factors.offspring(int(self._slots["key"][at])), int(at)) for at in examined]
         offspring.sort(key=lambda pair: -pair[0].salience)

@@ -11,9 +11,6 @@ from study.experiments.experiment import Experiment
 
 EXPERIMENTS: Mapping[str, str] = MappingProxyType(
     {
-        "tuples": "pairs and triples of attributes, all and the best share, beside other methods and a random forest",
-        "regularisation": "what L2 and L1 do to the error of a linear model, and to its size",
-        "hashing": "features that share slots beside features that are evicted, in tables of the same sizes",
         "personal": "personal weights beside shared ones: spam not caught, with planted users",
         "parallel": "several learners that become one model: Table 1's protocol, and a planted stream",
         "streaming": "what is learned from the first 8,000 examples: River, Vowpal Wabbit and the product",

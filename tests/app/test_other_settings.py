@@ -67,9 +67,9 @@ def told(made: Given, here: Given) -> str:
     [
         ({}, {"learner": {"bits": 9}}, "learner.bits is 8 in the model and 9 here"),
         (
-            {"learner": {"method": "linear", "l2": 0.5}},
+            {"learner": {"method": "linear", "learning_rate": 0.25}},
             {"learner": {"method": "linear"}},
-            "learner.l2 is 0.5 in the model and 0.0 here",
+            "learner.learning_rate is 0.25 in the model and 0.5 here",
         ),
         ({}, {"epochs": {"length": "5m"}}, "epochs.length is 1h in the model and 5m here"),
         ({"epochs": {"length": "30m"}}, {}, "epochs.length is 30m in the model and 1h here"),

@@ -143,10 +143,6 @@ def test_no_model_file_is_refused_before_anybody_is_fenced(
     [
         (LEARNER | {"bits": 11}, r"a model of the \[learner\] that is configured, .*0: .*bits 11.*found bits 10"),
         ({"bits": 10, "method": "linear"}, "found .*method 'apple'"),
-        (
-            {"bits": 10, "method": "tuples", "loss": "logistic", "selection_share": 0.5},
-            "expected learner.selection_share = 1, found 0.5",
-        ),
     ],
 )
 def test_other_options_are_refused(tmp_path: Path, learner: dict[str, Any], message: str) -> None:

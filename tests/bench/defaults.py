@@ -56,7 +56,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "no rehearsal": {"rehearsal": "off"},
     "labels as they are": {"label_units": 0},
     "drift ignored": {"drift": "ignore"},
-    "latest label followed": {"persistence": "on"},
     "any degree": {"max_degree": 250},
     "no shrinkage": {"shrinkage": 0.0},
     "plain loss of the stack, none of classes": {"stack_loss": "plain"},

@@ -21,16 +21,9 @@ LEARNERS: tuple[dict[str, object], ...] = (
         {"method": method, "loss": loss} | ({"classes": 5} if loss == "softmax" else {})
         for method in get_args(Method)
         for loss in get_args(Loss)
-        if (method, loss) != ("tuples", "softmax")
     ),
     {"loss": "logistic", "discretise": "auto"},
     {"loss": "logistic", "personalise": "key"},
-    {"loss": "logistic", "warm_start": "naive_bayes"},
-    {"loss": "logistic", "selection": "mi"},
-    {"loss": "logistic", "l1": 0.00001, "l2": 0.001},
-    {"method": "quadratic", "l2": 0.001},
-    {"method": "quadratic", "collisions": "share"},
-    {"method": "tuples", "selection_share": 0.5, "discretise": "quantile"},
     {"drift": "ignore"},
     {"early_growth": 0, "loss": "logistic"},
     {"ngrams": {"*": 2}},

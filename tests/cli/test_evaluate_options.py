@@ -41,25 +41,6 @@ def test_numbers_may_be_intervals(tmp_path: Path) -> None:
     assert "--bins: expected 12 with discretise = none, found 8" in refused.output
 
 
-@pytest.mark.parametrize("selection", ["mi", "cv"])
-def test_tuples_of_attributes(tmp_path: Path, selection: str) -> None:
-    """Of categories, whose attribute is what the name says before "="; half of the pairs are left out on the way."""
-    rng = np.random.default_rng(6)
-    path = tmp_path / "cards.jsonl"
-    lines = [
-        json.dumps({"label": 1 if row[0] == row[1] else -1, "features": {f"c{i}": f"v{v}" for i, v in enumerate(row)}})
-        for row in rng.integers(0, 3, (6000, 4)).tolist()
-    ]
-    path.write_text("\n".join(lines) + "\n")
-    given = ("--method", "tuples", "--loss", "logistic", "--selection", selection, "--selection-share", "0.5", "--json")
-    found = json.loads(evaluate(path, *given).stdout)
-    assert found["test_error"] == 0 < found["linear_test_loss"] - 0.5
-    assert 1 + 4 + 3 < found["features_per_example"] < 1 + 4 + 6
-    refused = evaluate(path, "--method", "tuples", "--selection", "mi")
-    assert "--selection: expected cv with method tuples and loss squared, found 'mi'" in refused.output
-    assert "--order: expected 0 with method apple, found 2" in evaluate(path, "--order", 2).output
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -71,10 +52,6 @@ def test_tuples_of_attributes(tmp_path: Path, selection: str) -> None:
         ("--selection", "weight", "--parents", 1),
         ("--combine", "off", "--loss", "logistic", "--descent", "plain", "--l2", 0.01),
         ("--method", "cubic"),
-        ("--l2", 0.001),
-        ("--l1", 0.0001),
-        ("--loss", "logistic", "--selection", "mi"),
-        ("--loss", "logistic", "--warm-start", "naive_bayes"),
     ],
     ids=str,
 )
@@ -89,14 +66,9 @@ def test_each_option_of_the_learner_is_another_model(pairs: Path, arguments: tup
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (("--selection", "ssm"), "--selection: expected evidence, weight or mi with combine = mix, found 'ssm'"),
+        (("--selection", "ssm"), "--selection: expected evidence or weight with combine = mix, found 'ssm'"),
         (("--method", "linear", "--combine", "mix"), "--combine: expected off with method linear, found 'mix'"),
         (("--combine", "off", "--product-budget", 9), "--product-budget: expected 0 with combine = off, found 9"),
-        (
-            ("--selection", "mi"),
-            "--selection: expected evidence, weight or ssm with method apple and loss squared, found 'mi'",
-        ),
-        (("--warm-start", "naive_bayes"), "--warm-start: expected none with loss squared, found 'naive_bayes'"),
         (("--descent", "plain", "--l2", 0.1), "--descent: expected adaptive with combine = mix, found 'plain'"),
     ],
     ids=str,

@@ -13,7 +13,6 @@ from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 from stream_apple.cli import main
 from stream_apple.cli.inspect import command
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.learners.apple.options import Options
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.stream.model.partition_model import PartitionModel
 
@@ -49,19 +48,6 @@ def test_weights_shares_and_losses_of_a_mixture(tmp_path: Path, monkeypatch: pyt
     losses = facts["losses"]["start"]
     means = [f"{losses[name]:.4f}" for name in ("loss", "apple_loss", "linear_loss", "best_constant_loss")]
     assert row(text, "since the start")[3:7] == means
-
-
-def test_how_far_naive_bayes_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where scores start from it; of other models nothing is said."""
-    options = Options(method="quadratic", loss="logistic", warm_start="naive_bayes", bits=10)
-    model = PartitionModel(TOPIC, 0, new_model().lineage, SETTINGS._replace(options=options), DECODER)
-    model.process(RECORDS)
-    text, facts = printed(model, tmp_path / "model", monkeypatch)
-    assert facts["trust"] == model.learner.trust
-    assert f"scores start from naive Bayes: {model.learner.trust:.2f} times its log-odds" in text
-    text, facts = printed(new_model(), tmp_path / "other", monkeypatch)
-    assert facts["trust"] is None
-    assert "naive Bayes" not in text
 
 
 def test_a_plain_model_has_no_mixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,8 +121,8 @@ def test_a_server_that_is_no_worker() -> None:
 def test_a_worker_of_a_version_that_tells_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """Version 0.1.0 had no weights that are brought to zero: it is told what lacks, where a traceback was."""
     facts = view_model(new_model(), Names(), 5).facts(5)
-    del facts["options"]["l1"]
+    del facts["options"]["loss"]
     monkeypatch.setattr("stream_apple.app.inspect.from_worker", lambda *_: [facts])
     result = CliRunner().invoke(main, ["inspect", "--url", "http://worker"])
     assert result.exit_code == 78
-    assert "expected a view of a model with 'l1', found one without: a worker of another version" in result.output
+    assert "expected a view of a model with 'loss', found one without: a worker of another version" in result.output

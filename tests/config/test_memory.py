@@ -27,10 +27,6 @@ KINDS = [
     bare(bits=12),
     bare(bits=12, combine="off"),
     bare(bits=12, combine="off", selection="ssm"),
-    bare(bits=12, l1=1e-6),
-    bare(bits=12, combine="off", l1=1e-6),
-    bare(bits=12, l2=1e-6),
-    bare(bits=12, loss="logistic", selection="mi"),
 ]
 
 
@@ -94,7 +90,7 @@ class TestModels:
         options = replace(options, pending_labels=0)
         table = empty_table(12, extent_of(options))
         work = empty_scratch(options, 0)
-        taken = sum(array.nbytes for array in (*table, *work.features, work.nodes, work.newcomers, *work.origins))
+        taken = sum(array.nbytes for array in (*table, *work.features, work.nodes, work.newcomers))
         assert 0 <= options.model_bytes() + 300 - taken < 0.01 * taken + 300
 
     def test_the_formula_of_the_documents(self) -> None:

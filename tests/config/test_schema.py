@@ -17,10 +17,10 @@ from stream_apple.errors import ConfigurationError
 
 VALUES: dict[str, dict[str, list[object]]] = {
     "learner": {
-        "method": ["apple", "linear", "quadratic", "cubic", "tuples"],
+        "method": ["apple", "linear", "quadratic", "cubic"],
         "loss": ["squared", "logistic"],
         "combine": ["mix", "off"],
-        "selection": ["evidence", "weight", "ssm", "mi", "cv"],
+        "selection": ["evidence", "weight", "ssm"],
         "product_budget": [1000, 500, 0],
         "budget_per_feature": [16.0, 0.0],
         "early_growth": [60, 0],
@@ -28,16 +28,12 @@ VALUES: dict[str, dict[str, list[object]]] = {
         "label_units": [10, 0],
         "stack_loss": ["clipped", "plain"],
         "drift": ["restart", "ignore"],
-        "persistence": ["off", "on"],
-        "order": [0, 2, 3],
-        "warm_start": ["none", "naive_bayes"],
         "ngrams": [{}, {"t": 2}, {"*": 1}],
         "discretise": ["none", "quantile", "mdl", "auto", "spline"],
         "bins": [6, 12],
         "reservoir": [40, 50, 500],
         "centre": [5, 0],
         "personalise": ["", "key"],
-        "collisions": ["evict", "share"],
         "pending_labels": [2000, 0],
     },
     "input": {
@@ -116,7 +112,6 @@ class TestDefaults:
                 "rehearsal": "on",
                 "label_units": 10,
                 "drift": "restart",
-                "persistence": "off",
                 "learning_rate": 0.5,
                 "pending_labels": 2_000,
                 "discretise": "spline",
@@ -126,16 +121,9 @@ class TestDefaults:
                 "refit_epochs": 0,
                 "discretise_namespaces": "",
                 "selection": "evidence",
-                "warm_start": "none",
-                "order": 0,
-                "selection_share": 1.0,
-                "hierarchical": False,
                 "ngrams": {},
                 "personalise": "",
-                "collisions": "evict",
                 "classes": 0,
-                "l2": 0.0,
-                "l1": 0.0,
             },
             "epochs": {"length": "1h", "max_ahead": "7d"},
             "output": {"format": "msgpack", "probabilities": "one"},
@@ -448,8 +436,6 @@ class TestNgrams:
         ):
             load(None, environ)
         assert load(None, environ | {"STREAM_APPLE_LIMITS__MAX_FEATURES": "16384"}).learner.ngrams == {"text": 4}
-        with pytest.raises(ConfigurationError, match=r"ngrams: expected none with method tuples"):
-            load(None, {"STREAM_APPLE_LEARNER__NGRAMS": "text=2", "STREAM_APPLE_LEARNER__METHOD": "tuples"})
 
 
 class TestShapesOfWhatIsJoined:

@@ -13,7 +13,7 @@ from stream_apple.errors import ConfigurationError
 
 DURATION = "a duration such as '250ms', '5m' or '1h30m'"
 TOPIC = "a topic name (1 to 249 of a-z A-Z 0-9 . _ -, but not '.', '..' or a topic of Kafka's own)"
-METHODS = "'apple', 'linear', 'quadratic', 'cubic', 'tuples'"
+METHODS = "'apple', 'linear', 'quadratic', 'cubic'"
 
 
 class TestFaults:

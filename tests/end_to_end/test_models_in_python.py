@@ -36,10 +36,7 @@ def _rows(draw: random.Random, count: int) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("form", ["message", "record"])
 def test_a_frame_is_scored_as_the_worker_did(kafka: str, topic: TopicFactory, tmp_path: Path, form: str) -> None:
-    """By the newest snapshot, at an offset before it and at one behind it, and by a file; messages and flat records.
-
-    Those of the latter follow the latest label, which in the end is the same for all.
-    """
+    """By the newest snapshot, at an offset before it and at one behind it, and by a file; messages and flat records."""
     topics = create_worker_topics(topic)
     reading = {"input": {"features": "*", "label": "y"}} if form == "record" else {}
     path = write_config(
@@ -47,7 +44,7 @@ def test_a_frame_is_scored_as_the_worker_did(kafka: str, topic: TopicFactory, tm
         kafka,
         topics=topics,
         worker={"commit_interval": "50ms", "snapshot_interval": "1h"},
-        learner={"bits": 12, "persistence": "on" if form == "record" else "off"},
+        learner={"bits": 12},
         **reading,
     )
     draw = random.Random(3)

@@ -139,7 +139,7 @@ def test_all_forms_of_a_table_give_one_model(loss: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:X ")  # scikit-learn tells that one table has names and the other has not
-@pytest.mark.parametrize("parameters", [{}, {"method": "tuples"}, {"loss": "softmax"}], ids=str)
+@pytest.mark.parametrize("parameters", [{}, {"loss": "softmax"}], ids=str)
 def test_an_array_may_follow_a_frame(parameters: dict[str, Any]) -> None:
     """Its columns are those of the frame, by their places; and those of a frame are an array's that came before."""
     frame = pd.DataFrame(SMALL, columns=["a", "b=c", "d"])

@@ -226,7 +226,7 @@ class TestAnotherExperiment:
 
     @staticmethod
     def planted(monkeypatch: pytest.MonkeyPatch, run: Callable[[Inquiry], Iterator[StudyFinding]]) -> None:
-        """In place of the experiment "tuples", one that is quick."""
+        """In place of the experiment "streaming", one that is quick."""
         experiment = Experiment(run, ("pairs", "elsewhere"))
         monkeypatch.setattr("study.__main__.load_experiment", lambda _name: experiment)
 
@@ -241,19 +241,20 @@ class TestAnotherExperiment:
             for done, name in enumerate(inquiry.sets):
                 inquiry.tell(f"trying {name}", done, 3)
                 yield StudyFinding(name, f"Of {name}", ("set", "rows"), ((name, inquiry.rows),))
-                assert (tmp_path / "out" / "tuples" / f"{name}.csv").exists()
+                assert (tmp_path / "out" / "streaming" / f"{name}.csv").exists()
 
         self.planted(monkeypatch, run)
-        done = study(folder, "--experiment", "tuples", "--out", tmp_path / "out", "--seeds", 4, "--rows", 70)
+        done = study(folder, "--experiment", "streaming", "--out", tmp_path / "out", "--seeds", 4, "--rows", 70)
         assert done.exit_code == 0, done.output
-        page = tmp_path / "out" / "tuples" / "summary.md"
+        page = tmp_path / "out" / "streaming" / "summary.md"
         assert done.stdout.strip() == str(page)
         assert "trying pairs: 3 left" in done.stderr
         assert list(asked[0].sets) == ["pairs"]
         assert (asked[0].seeds, asked[0].rows, asked[0].out) == (4, 70, page.parent)
         assert "**Seeds: 4; at most 70 rows of a set.**" in page.read_text()
         assert (
-            study(folder, "--experiment", "tuples", "--out", tmp_path / "out", "--sets", "slope,pairs").exit_code == 0
+            study(folder, "--experiment", "streaming", "--out", tmp_path / "out", "--sets", "slope,pairs").exit_code
+            == 0
         )
         assert list(asked[1].sets) == ["slope", "pairs"]
         assert table(page.parent / "slope.csv") == [{"set": "slope", "rows": "50000"}]
@@ -264,11 +265,11 @@ class TestAnotherExperiment:
         """Others of the manifest are no loss to it."""
         self.planted(monkeypatch, lambda _: iter([StudyFinding("first", "First", ("a",), (("1",),))]))
         (folder / "manifest.toml").write_text("[elsewhere]\n[gone]\n")
-        done = study(folder, "--experiment", "tuples", "--out", tmp_path / "out")
+        done = study(folder, "--experiment", "streaming", "--out", tmp_path / "out")
         assert done.exit_code == 0, done.output
         said = f"Absent in {folder}, though the manifest has them, and left out of all that follows: elsewhere."
         assert said in " ".join(done.stderr.split())
-        assert f"**{said}**" in (tmp_path / "out" / "tuples" / "summary.md").read_text()
+        assert f"**{said}**" in (tmp_path / "out" / "streaming" / "summary.md").read_text()
 
     @pytest.mark.parametrize(
         "option", ["methods", "rates", "alphas", "epochs", "bits", "loss", "paper", "jobs", "timing"]
@@ -281,20 +282,20 @@ class TestAnotherExperiment:
             if option == "timing"
             else [f"--{option}", str(given.get(option, "9" if option != "alphas" else "1"))]
         )
-        done = study(folder, "--experiment", "tuples", "--out", tmp_path / "out", *words)
+        done = study(folder, "--experiment", "streaming", "--out", tmp_path / "out", *words)
         assert done.exit_code == 2
         said = " ".join(done.stderr.split())
-        assert f"--{option}: expected only with --experiment expansion, found --experiment tuples" in said
+        assert f"--{option}: expected only with --experiment expansion, found --experiment streaming" in said
         assert not (tmp_path / "out").exists()
 
     def test_what_it_needs_is_asked_for_early(
         self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its packages, and a set that it is made for."""
-        arguments = (folder, "--experiment", "tuples", "--out", tmp_path / "out")
+        arguments = (folder, "--experiment", "streaming", "--out", tmp_path / "out")
         monkeypatch.setattr("study.experiments.registry.find_spec", lambda _package: None)
         missing = study(*arguments)
-        assert "expected sklearn to be installed, found none: pip install --editable '.[study]'" in missing.stderr
+        assert "expected river to be installed, found none: pip install --editable '.[study]'" in missing.stderr
         self.planted(monkeypatch, lambda _inquiry: iter(()))
         monkeypatch.setattr(
             "study.__main__.load_experiment", lambda _name: Experiment(lambda _: iter(()), ("elsewhere",))
@@ -314,9 +315,9 @@ class TestAnotherExperiment:
             yield StudyFinding("second", "Second", ("a",), (("1",),))
 
         self.planted(monkeypatch, run)
-        done = study(folder, "--experiment", "tuples", "--out", tmp_path / "out")
+        done = study(folder, "--experiment", "streaming", "--out", tmp_path / "out")
         assert done.exit_code == 128 + signal.SIGTERM
-        page = tmp_path / "out" / "tuples" / "summary.md"
+        page = tmp_path / "out" / "streaming" / "summary.md"
         assert f"stopped; what was found is in {page}" in "".join(done.stderr.splitlines())
         assert "## First" in page.read_text()
         assert "Second" not in page.read_text()

@@ -30,7 +30,7 @@ from stream_apple.learners.apple.kernels.parent_lists import (
 from stream_apple.learners.apple.state.model import GROWN_AT, Model, Recent
 from stream_apple.learners.apple.state.recent import RECENT_EXAMPLES, first_of_half
 from stream_apple.learners.apple.state.table import U1, Table
-from stream_apple.learners.apple.state.work import Origins, Work
+from stream_apple.learners.apple.state.work import Work
 
 Places = NDArray[np.int64]
 Means = NDArray[np.float64]
@@ -132,14 +132,13 @@ class Appraiser:
     ) -> tuple[Means, Means, Means, Means]:
         """Return totals, cost, earned and presence; examples whose list is known count in the totals alone."""
         cost, presence, totals = np.zeros(len(parents) + 1), np.zeros(len(candidates) + 1), np.zeros(3)
-        origins = work.origins if len(model.table.counts) else None
         nodes, listed = np.empty(len(work.nodes), np.uint64), np.zeros(1, np.uint64)
         earners = Credits(empty_slot_index(len(parents)), nodes, listed, np.zeros(len(parents) + 1))
         asked = empty_slot_index(len(candidates))
         before, lists = self._lists
         lists.end[0] = 0
         handed = _Lists(self._lists, self._seen, known)
-        _appraise_recent(model, work, origins, (parents, candidates), earners, asked, (cost, presence), totals, handed)
+        _appraise_recent(model, work, (parents, candidates), earners, asked, (cost, presence), totals, handed)
         self._current = bool(lists.end[0] >= 0)
         if self._current:
             self._lists = lists, before
@@ -163,7 +162,6 @@ def _described(table: Table, parents: Places) -> tuple[NDArray[np.generic], ...]
 def _appraise_recent(
     model: Model,
     work: Work,
-    origins: Origins | None,
     places: tuple[Places, Places],
     earners: Credits,
     asked: SlotIndex,
@@ -200,7 +198,7 @@ def _appraise_recent(
                     return
                 totals[1] += np.float64((lists.stop[place] - lists.first[place]) * np.int64(paired))
                 continue
-            found, _ = expand(model, example, False, work, origins, earners)  # noqa: FBT003  by position: it is compiled
+            found, _ = expand(model, example, False, work, earners)  # noqa: FBT003  by position: it is compiled
             list_expanded(model, lists, place, example, work, earners.listed[0])
             for number in range(U1, earners.listed[0]):
                 size = np.float64(paired - nodes[number]["first"])

@@ -4,8 +4,7 @@ A monomial's key is the sum mod 2^64 of its base features' keys. A monomial of d
 d - 1 times a base feature, and parents keep their slots. So for one of these parents, the difference of the two keys is
 the key of a base feature. Former parents that rest are tried like parents. A monomial whose parent no longer rests is
 tried with all monomials of the parent's degree that have slots. With the exhaustive methods every monomial is a parent,
-though the table marks none. Tuples of three or four attributes have no products of fewer, so pairs of base features are
-tried.
+though the table marks none.
 
 A user's own weight has, in the table, a base feature that is BARRED from having products. It is the product of the
 user's feature, which is barred as well, and a feature that is not.
@@ -37,8 +36,6 @@ from stream_apple.learners.apple.state.table import (
 Keys = NDArray[np.uint64]
 
 _CHUNK = 1 << 18  # products looked up at once: some megabytes of scratch
-_PAIR = 2
-_MOST_PAIRED = 2048  # base features: their pairs take some tens of megabytes
 _WIDE_LOOKUPS = 1 << 25  # for products without a parent, in the life of a Factors: they take some seconds
 
 
@@ -104,7 +101,6 @@ class Factors:
         self._exhaustive = not parents.any()
         self._all_by_degree: dict[int, Keys] = {}
         self._lookups_left = _WIDE_LOOKUPS
-        self._pairs: tuple[Keys, Keys] | None = None
         barred = slots["parent"] == BARRED
         self.bases: Keys = np.sort(slots["key"][used & (degrees == 1) & ~barred])
         self._barred: Keys = np.sort(slots["key"][used & (degrees == 1) & barred])
@@ -145,28 +141,7 @@ class Factors:
             if self._exhaustive or len(every) <= self._lookups_left:
                 self._lookups_left -= len(every)
                 best = self._best_of(key, degree, every)
-        if best.unknown == degree and self._exhaustive:
-            return self._of_pairs(key, degree)
         return best
-
-    def _of_pairs(self, key: int, degree: int) -> Product:
-        """Factorise a product of three or four where the table has no products of one factor less: a tuple's."""
-        bases = self.bases if len(self.bases) else self._known
-        if not 2 < degree <= 2 * _PAIR or len(bases) > _MOST_PAIRED:
-            return Product((), degree)
-        if self._pairs is None:
-            first, second = np.triu_indices(len(bases), 1)
-            sums = bases[first] + bases[second]
-            order = np.argsort(sums)
-            self._pairs = sums[order], np.stack([bases[first], bases[second]])[:, order]
-        sums, factors = self._pairs
-        parts = factors if degree == 2 * _PAIR else bases[None, :]
-        rest = np.uint64(key) - parts.sum(axis=0, dtype=np.uint64)
-        found = np.flatnonzero(_among(rest, sums))
-        if not len(found):
-            return Product((), degree)
-        other = factors[:, np.searchsorted(sums, rest[found[0]])]
-        return Product(tuple(sorted([*parts[:, found[0]].tolist(), *other.tolist()])), 0)
 
     def _personal(self, key: int) -> Product:
         """Return the user's feature and the other factor, if both are known; else the key itself.

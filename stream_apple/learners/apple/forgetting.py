@@ -1,6 +1,6 @@
-"""Freeing slots: of products without weight; of base features that no example will have again, and of their products.
+"""Freeing slots of base features that no example will have again, and of their products.
 
-Eviction would not remove the latter: it takes the least useful first, and their weights, which nothing changes any
+Eviction would not remove these: it takes the least useful first, and their weights, which nothing changes any
 more, stay as large as they were. A key is a sum, so a slot does not tell which factors its monomial has. But products
 are found again as the expansion found them: products of these features with parents, and of parents among those with
 base features. Products of former parents are not found, nor those beyond MOST_LOOKUPS: they wait to be evicted.
@@ -33,19 +33,6 @@ def forget_features(table: Table, scalars: ModelScalars, rule: LearningRule, gon
     free_slots(table, found[:count])
     scalars.counts[OCCUPIED] -= count
     return int(count)
-
-
-def release_zeros(table: Table, scalars: ModelScalars) -> None:
-    """Free the slots of products whose weights are all 0 and that are no parents, nor rest from being one.
-
-    The table has to be settled. Base features keep their slots, as their accumulators say how large their next steps
-    will be.
-    """
-    slots = table.slots[:-1]
-    found = np.flatnonzero((slots["degree"] > 1) & (slots["parent"] == 0) & (slots["weight"] == 0.0))
-    found = found[(slots["average"][found] == 0.0) & (slots["fast"][found] == 0.0)]
-    free_slots(table, found)
-    scalars.counts[OCCUPIED] -= len(found)
 
 
 @kernel

@@ -15,7 +15,6 @@ from stream_apple.learners.apple.parent_selection import NO_CENSUS, RESTING, Cen
 from stream_apple.learners.apple.state.model import EXAMPLES, GROWN_AT, NONZEROS, Model
 from stream_apple.learners.apple.state.table import NOMINATED, PARENT, Table
 from stream_apple.learners.apple.state.work import Work
-from stream_apple.learners.apple.tuple_selection import SelectionEnd
 
 RENEWAL = 0.1  # share of the budget that is freed for the products of candidates, even when the budget is used up
 FEWEST_PRODUCTS = 250  # the least that a budget for each base feature amounts to, before UNPROVED
@@ -34,13 +33,11 @@ class Growth(NamedTuple):
     added    how many monomials became parents
     retired  how many monomials ceased to be parents
     census   the census afterwards; NO_CENSUS if none was taken
-    tuples   which tuples were selected (method tuples); None with other methods
     """
 
     added: int
     retired: int
     census: Census = NO_CENSUS
-    tuples: SelectionEnd | None = None
 
 
 UNCHANGED = Growth(0, 0)

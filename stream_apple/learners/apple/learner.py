@@ -13,16 +13,13 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.appraisal import Appraiser
-from stream_apple.learners.apple.forgetting import forget_features, release_zeros
+from stream_apple.learners.apple.forgetting import forget_features
 from stream_apple.learners.apple.growth import UNCHANGED, Growth, grow
-from stream_apple.learners.apple.kernels.decay import settle, view_settled
 from stream_apple.learners.apple.kernels.drift import empty_watch, restart
 from stream_apple.learners.apple.kernels.mixed import process_mixed
 from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED, effective_weights, is_late
-from stream_apple.learners.apple.kernels.naive_bayes import TRUST
-from stream_apple.learners.apple.kernels.persistence import PERSISTENT
 from stream_apple.learners.apple.kernels.plain import process_plain
-from stream_apple.learners.apple.kernels.shared import process_shared
+from stream_apple.learners.apple.kernels.theorem_1 import process_theorem_1
 from stream_apple.learners.apple.label_units import LABEL_UNITS, LabelUnits
 from stream_apple.learners.apple.multiclass.class_drift import restart_classes
 from stream_apple.learners.apple.multiclass.layout import check_labels, empty_class_work
@@ -41,15 +38,12 @@ from stream_apple.learners.apple.state.model import (
     REFUSED,
     TRUNCATED,
     Mixture,
-    Model,
-    Persistence,
     Recent,
 )
 from stream_apple.learners.apple.state.recent import forget_recent, leave_out, longest_recent, recent_examples
 from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.apple.state.weights import predictor_names
 from stream_apple.learners.apple.state_digest import StateDigest
-from stream_apple.learners.apple.tuple_selection import TupleSelection
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 
@@ -68,10 +62,9 @@ class Learner:
         self.options = options
         self.progress = progress_of(options)
         self.preparation = Preparation(options)
-        self.selection = TupleSelection(options)
         self.units = LabelUnits(int(options.label_units or 0))
         self._watch = empty_watch() if options.drift == "restart" else None
-        self._state = empty_model(options, self.selection, roles=self.preparation.with_roles)
+        self._state = empty_model(options, roles=self.preparation.with_roles)
         self._longest = 0
         self.generation = 0
         self._work = empty_scratch(options, 0)
@@ -155,7 +148,7 @@ class Learner:
         return slots[:size].astype(np.int64), self._work.features.x[:size].copy(), float(scores.predictions[0])
 
     def end_epoch(self, *, nominate: bool = False, counted: bool = True) -> Growth:
-        """End an epoch: make the best monomials parents (method apple), or select tuples (method tuples).
+        """End an epoch: with method apple, make the best monomials parents.
 
         With the other methods the parents are fixed. Features that no example will have again are forgotten.
 
@@ -164,16 +157,11 @@ class Learner:
         """
         self.generation += 1
         self.progress.end_epoch()
-        self._settle()
         if len(gone := self.preparation.end_epoch()):
             forget_features(self.table, self._state.scalars, self._state.rule, gone)
             if self.options.rehearses:  # else they would come back when the recent examples are learned again
                 leave_out(self._state.recent, gone)
-        growth = UNCHANGED
-        if self.options.method == "tuples":
-            growth = Growth(0, 0, tuples=self.selection.end_epoch(self.table, self._state.scalars))
-        elif self.options.method == "apple":
-            growth = self._grow(nominate=nominate)
+        growth = self._grow(nominate=nominate) if self.options.method == "apple" else UNCHANGED
         return growth._replace(census=self.census()) if counted and growth.census is NO_CENSUS else growth
 
     @property
@@ -185,30 +173,21 @@ class Learner:
     def sums(self) -> dict[str, NDArray[np.generic]]:
         """All state besides the table, by name: the arrays themselves."""
         sums = {**self._state.scalars._asdict(), **self.progress.arrays()}
-        if self._state.rule.decay.active:
-            sums |= {f"decay_{name}": array for name, array in self._state.decay._asdict().items()}
         if self.options.mixed:
             sums |= self._state.mixture._asdict() | {
                 f"recent_{name}": array for name, array in self._state.recent._asdict().items() if self._is_kept(name)
             }
             if not is_late(self._state.mixture):
                 del sums["late"]
-        if self.options.persistence == "on":
-            sums |= {f"persistence_{name}": array for name, array in self._state.persistence._asdict().items()}
-        if len(self._state.start):
-            sums["start"] = self._state.start
         if self._watch is not None:
             sums |= {f"watch_{name}": array.reshape(-1) for name, array in self._watch._asdict().items()}
         sums |= self.units.arrays
-        sums |= self.selection.arrays
         return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over all state besides the table, which the caller has filled; ValueError for other names or sizes."""
         self.generation += 1
         prepared = {name for name in sums if name.startswith(_PREPARED)}
-        selection = self.selection.arrays
-        self.selection.restore({name: sums[name] for name in sums if name in selection})
         own = {name: array for name, array in self.sums.items() if not name.startswith(_PREPARED)}
         if self.options.mixed and "late" in sums:
             own["late"] = self._state.mixture.late
@@ -257,13 +236,8 @@ class Learner:
         return digest.finish(self.table, self.sums)
 
     def slots(self) -> NDArray[np.void]:
-        """Return a copy of the slots, SLOT[2^bits + 1], with decayed weights; the constant is the last."""
-        settled = self.settled_table()
-        return settled.slots.copy() if settled is self.table else settled.slots
-
-    def settled_table(self) -> Table:
-        """Return the table for reading; if weights decay, its slots are a copy that has the decayed weights."""
-        return view_settled(self.table, self._state.decay, self._state.rule.decay)
+        """Return a copy of the slots, SLOT[2^bits + 1]; the constant is the last."""
+        return self.table.slots.copy()
 
     @property
     def examples(self) -> int:
@@ -328,22 +302,11 @@ class Learner:
     def mixture_shares(self) -> dict[str, float]:
         """Return each score's share in the published one, by its name; they sum to 1. Empty if there is no mixture.
 
-        There are linear, average and stack; constant and slow linear once a label was late; until then, with
-        `persistence`, the predictor that follows the latest label.
+        There are linear, average and stack; constant and slow linear once a label was late.
         """
-        mixture, persistence = self._state.mixture, self._state.persistence
+        mixture = self._state.mixture
         shares = dict(zip(SHARED, mixture.shares.tolist(), strict=False))
-        if is_late(mixture):
-            return shares | dict(zip(LATE_SHARED, mixture.late.tolist(), strict=False))
-        if len(persistence.share):
-            following = float(persistence.share[0])
-            shares = {name: (1.0 - following) * share for name, share in shares.items()} | {PERSISTENT: following}
-        return shares
-
-    @property
-    def trust(self) -> float | None:
-        """The factor of the naive Bayes log-odds that scores start from; None if they start from 0."""
-        return float(self._state.start[TRUST]) if len(self._state.start) else None
+        return shares | dict(zip(LATE_SHARED, mixture.late.tolist(), strict=False)) if is_late(mixture) else shares
 
     def census(self) -> Census:
         """Return how many monomials and parents there are of each degree.
@@ -351,10 +314,6 @@ class Learner:
         This reads the whole table: half a millisecond for 2^18 slots.
         """
         return take_census(self.table)
-
-    @property
-    def _model(self) -> Model:
-        return self._state._replace(tuples=self.selection.kernel_view)
 
     def _is_kept(self, name: str) -> bool:
         """Return whether snapshots have this array of `Recent`."""
@@ -392,7 +351,6 @@ class Learner:
         the last one learned, if a score is not finite.
         """
         if self.examples == self._growth_due(before):
-            self._settle()
             growth = self._grow(early=True)
             if growth.added and self.options.rehearses and self.units.fixed:
                 latest = self._state.recent
@@ -401,7 +359,7 @@ class Learner:
     def _grow(self, *, nominate: bool = False, early: bool = False) -> Growth:
         # Growth expands the recent examples again; a restored model has made no room for them in this process yet.
         self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
-        return grow(self._model, self._work, self._appraiser, self.options, nominate=nominate, early=early)
+        return grow(self._state, self._work, self._appraiser, self.options, nominate=nominate, early=early)
 
     def _rehearse(self, prepared: Batch, recent: Recent, row: int) -> None:
         """Learn these examples again: the weights change, and nothing that counts or judges examples.
@@ -420,7 +378,6 @@ class Learner:
         counts = state.scalars.counts[:OCCUPIED].copy()
         self._state = state._replace(
             mixture=Mixture._make(array.copy() for array in state.mixture),
-            persistence=Persistence._make(array.copy() for array in state.persistence),
             recent=recent,
         )
         self._watch = None if watch is None else empty_watch()
@@ -442,25 +399,12 @@ class Learner:
         """Learn fast again after losses have risen, see `kernels/drift.py`."""
         if self.options.rehearses:
             forget_recent(self._state.recent)  # what they say does not hold any more
-        rule = self._state.rule.decay
-        if rule.active:
-            settle(self.table, self._state.decay, rule)
         assert self._watch is not None  # the watch has found that losses rose
         arguments = self.table, self._state.mixture, self._watch, self.examples
         if self.options.classes:
             restart_classes(*arguments, self.options.classes)
         else:
             restart(*arguments)
-
-    def _settle(self) -> None:
-        """Write decayed weights to the table, and free the products without weight, at an epoch's end."""
-        rule = self._state.rule.decay
-        if not rule.active:
-            return
-        settle(self.table, self._state.decay, rule)
-        # With ssm, residuals make a product a parent, whatever its weight: products of weight 0 have to stay.
-        if rule.l1 > 0.0 and self.options.method == "apple" and self.options.selection != "ssm":
-            release_zeros(self.table, self._state.scalars)
 
     def _process(
         self,
@@ -501,19 +445,13 @@ class Learner:
         The kernel returns -1; or the row whose score is not finite; or -2 - row if losses had risen by that row. The
         arguments are valid while `generation` stays the same. The batch has labels in the units of labels already.
         """
-        model, work, rows = self._model, self._work, (batch, scores, start, stop, learn)
-        decay = model.decay if model.rule.decay.active else None
-        trust = model.start if len(model.start) else None
-        origins = work.origins if self.options.counted else None
+        model, work, rows = self._state, self._work, (batch, scores, start, stop, learn)
         if self.options.classes:
             return process_classes, (model, self._watch, work, self._class_work, *rows)
         if self.options.mixed:
-            extras = (decay, trust, origins, self._watch)
-            return process_mixed, (model, *extras, work, batch, early, scores, start, stop, learn)
-        if self.options.collisions == "share":
-            return process_shared, (model, decay, work, *rows)
-        tuples = model.tuples if self.options.method == "tuples" else None
-        return process_plain, (model, decay, trust, origins, tuples, work, *rows)
+            return process_mixed, (model, self._watch, work, batch, early, scores, start, stop, learn)
+        process = process_theorem_1 if model.rule.theorem_1_lambda else process_plain
+        return process, (model, work, *rows)
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
         """Prepare and learn rows [start, stop) in portions; rehearse the first examples when centres or cuts change."""

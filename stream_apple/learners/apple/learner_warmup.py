@@ -10,7 +10,7 @@ from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import BITS, RESERVOIR, Options
 from stream_apple.learners.scores import Scores
 
-_EPOCHS = 3  # after so many, cuts were fitted again, parents were appraised, and tuples were selected
+_EPOCHS = 3  # after so many, cuts were fitted again, and parents were appraised
 
 
 def warm_up_learning(options: Options) -> None:

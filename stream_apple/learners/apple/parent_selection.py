@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, prefetch, routine
-from stream_apple.learners.apple.kernels.counts import information_of
 from stream_apple.learners.apple.kernels.lanes import append
 from stream_apple.learners.apple.options import Selection
 from stream_apple.learners.apple.state.table import (
@@ -37,8 +36,8 @@ PREFETCH_DISTANCE = np.uint64(32)  # slots: a survey of so many takes longer tha
 HALF_TRUSTED = np.float32(100.0)  # sights
 RESTING = np.uint8(2)  # `parent` of a former parent: RESTING times the epochs in which it can't become one again
 _DEGREES = 256
-_BY_WEIGHT, _BY_EVIDENCE, _BY_SSM, _BY_MI = range(4)
-_RANKINGS: dict[Selection, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENCE, "ssm": _BY_SSM, "mi": _BY_MI}
+_BY_WEIGHT, _BY_EVIDENCE, _BY_SSM = range(3)
+_RANKINGS: dict[Selection, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENCE, "ssm": _BY_SSM}
 
 
 class Census(NamedTuple):
@@ -101,9 +100,8 @@ def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int,
     Salience by weight is |weight| * scale: what the monomial adds to a score at its largest, in any unit. By evidence
     it is that times sqrt(n / (n + HALF_TRUSTED)), n being how often the monomial was learned (at most 255): the weight
     of a rare monomial is mostly noise. By ssm it is the mean of the squared residuals weighted by m^2, the squared
-    monomial (section 2.2 of the paper: E[r^2 m^2] / E[m^2]). By mi it is what the monomial's presence adds to the
-    mutual information with the label, see `counts.py`. Ties go to the smaller key, which, unlike the slot, does not
-    depend on the history of the table.
+    monomial (section 2.2 of the paper: E[r^2 m^2] / E[m^2]). Ties go to the smaller key, which, unlike the slot, does
+    not depend on the history of the table.
     """
     size = PORTION * BUCKET
     found = Found(
@@ -177,8 +175,6 @@ def _salience(table: Table, slot: Element, place: Index, ranking: int) -> np.flo
     if ranking == _BY_SSM:
         sums = table.residuals[place]
         return np.float32(sums["residuals"] / sums["squares"]) if sums["squares"] > 0.0 else np.float32(0.0)
-    if ranking == _BY_MI:
-        return np.float32(information_of(table.counts[place], table.counts[len(table.counts) - 1]))
     salience = np.float32(abs(slot["weight"]) * slot["scale"])
     if ranking == _BY_EVIDENCE:
         sights = np.float32(slot["sights"])

@@ -30,10 +30,7 @@ from stream_apple.stream.snapshots.codec import encode_snapshot
 LARGEST = 1_048_700  # bytes of a message
 OF_LARGE_SLOTS: list[dict[str, Any]] = [
     {},
-    {"l1": 1e-5},
-    {"loss": "logistic", "selection": "mi", "l1": 1e-5},
-    {"combine": "off", "selection": "ssm", "l1": 1e-5},
-    {"method": "tuples", "selection": "cv", "loss": "logistic", "l1": 1e-5},
+    {"combine": "off", "selection": "ssm"},
     {"loss": "softmax", "classes": 3},
     {"loss": "softmax", "classes": 10, "method": "linear"},
     {"loss": "softmax", "classes": 1000, "bits": 8},

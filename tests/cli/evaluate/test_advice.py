@@ -1,10 +1,8 @@
-"""What is said beside the result, once, on stderr: columns that look like times, labels that persist, short epochs."""
+"""What is said beside the result, once, on stderr: columns that look like times, short epochs."""
 
 import json
-import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.evaluate_command import evaluate
 
@@ -50,36 +48,6 @@ def test_a_field_that_looks_like_a_time_is_named_by_its_path(tmp_path: Path) -> 
         assert f"--input {setting}=user.seenAt" in advice
         again = evaluate(path, *given, "--input", f"{setting}=user.seenAt")
         assert (again.exit_code, again.stderr) == (0, ""), setting
-
-
-@pytest.mark.parametrize(
-    ("options", "loss"),
-    [
-        (("--loss", "softmax", "--classes", "2"), "softmax"),
-        ((), "squared"),
-        (("--loss", "logistic"), "logistic"),
-        (("--persistence", "on"), None),
-        (("--method", "linear"), None),
-    ],
-)
-def test_labels_that_persist_are_noticed(tmp_path: Path, options: tuple[str, ...], loss: str | None) -> None:
-    """In the order of the file alone, and only where the model is worse than to say each label again."""
-    path = tmp_path / "moods.vw"
-    draw = np.random.default_rng(3)
-    labels = np.where(np.cumsum(draw.random(600) < 0.05) % 2, 1, 0 if loss == "softmax" else -1)
-    path.write_text(
-        "".join(f"{label} | x:{value:.3f}\n" for label, value in zip(labels, draw.normal(size=600), strict=True))
-    )
-    order = ("--no-shuffle", "--test-fraction", "0")
-    told = re.findall(
-        r"each label is the one before has an error of ([\d.]+), the model", evaluate(path, *options, *order).stderr
-    )
-    changes = float(np.mean(labels[1:] != labels[:-1]))
-    assert [float(each) for each in told] == (
-        [] if loss is None else [pytest.approx(changes * (4 if loss == "squared" else 1), rel=1e-3)]
-    )
-    for other in ((), (*order, "--label-delay-examples", "5")):
-        assert "each label is the one before" not in evaluate(path, *options, *other).stderr
 
 
 @pytest.mark.parametrize("name", ["records", "table"])

@@ -93,7 +93,6 @@ def test_they_are_those_of_a_worker(reviews: Path, tmp_path: Path) -> None:
         (("--bigrams", "--ngrams", "text=2"), "--bigrams: expected it without --ngrams, found both"),
         (("--ngrams", "text"), "expected namespaces and numbers as in 'text=2,title=3', found 'text'"),
         (("--ngrams", "text=9"), "--ngrams: expected an integer from 2 to 5 for 'text', found 9"),
-        (("--bigrams", "--method", "tuples"), "--ngrams: expected none with method tuples"),
     ],
     ids=str,
 )

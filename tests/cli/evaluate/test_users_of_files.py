@@ -1,4 +1,4 @@
-"""`stream-apple evaluate --personalise` and `--collisions`: users of files are those that `produce` would send."""
+"""`stream-apple evaluate --personalise`: users of files are those that `produce` would send."""
 
 import json
 from pathlib import Path
@@ -63,21 +63,6 @@ def test_users_by_key_are_those_of_a_worker(users: Path, tmp_path: Path) -> None
     ]
     expected = [decode_prediction(each)["prediction"] for each in model.process(records).predictions]
     assert [float(line) for line in out.read_text().splitlines()] == expected
-
-
-def test_hashing(users: Path) -> None:
-    """Features of equal hash share a weight: with room that is the same."""
-    options = ["--method", "quadratic", "--json", "--bits", 18]
-    exact, shared = (json.loads(evaluate(users, *options, "--collisions", each).stdout) for each in ("evict", "share"))
-    assert shared["test_loss"] == pytest.approx(exact["test_loss"], rel=0.02)
-
-
-@pytest.mark.parametrize("method", ["apple", "cubic"])
-def test_hashing_is_for_two_methods(users: Path, method: str) -> None:
-    """Growth needs to know features apart."""
-    result = evaluate(users, "--method", method, "--collisions", "share")
-    assert result.exit_code == 2
-    assert f"--collisions: expected evict with method {method}, found 'share'" in " ".join(result.stderr.split())
 
 
 def test_users_by_a_field_are_those_by_the_key(users: Path, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from prometheus_client import Histogram
 
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED
-from stream_apple.learners.apple.kernels.persistence import PERSISTENT
 from stream_apple.learners.apple.state.weights import NAMES
 from stream_apple.learners.progress.progressive_loss import PREDICTORS
 from stream_apple.monitoring.comparison_metrics import COMPARISON_METRICS
@@ -45,7 +44,7 @@ VALUES = {
     "span": {"start", "epoch", "last_epoch", "recent"},
     "result": {"committed", "aborted"},
     "event": {"assigned", "revoked", "lost"},
-    "predictor": {*PREDICTORS, *NAMES, *SHARED, *LATE_SHARED, PERSISTENT},
+    "predictor": {*PREDICTORS, *NAMES, *SHARED, *LATE_SHARED},
     "change": {"added", "retired"},
     "follow": {"log", "snapshots"},
 }

@@ -25,7 +25,6 @@ DEFAULTS: tuple[Options, ...] = (
 
 OTHERS: tuple[dict[str, Any], ...] = (
     {"method": "cubic"},
-    {"method": "tuples", "order": 3},
     {"method": "linear", "personalise": "user"},
     {"ngrams": {"*": 3}},
     {"drift": "restart"},

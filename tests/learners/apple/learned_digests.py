@@ -17,15 +17,8 @@ CASES: tuple[tuple[Method, Loss, Combine], ...] = (
     ("cubic", "logistic", "off"),
     ("apple", "squared", "mix"),
     ("apple", "logistic", "mix"),
-    ("tuples", "logistic", "off"),
 )
-"""The last three are among the few."""
-
-STARTS: tuple[Options, ...] = (
-    Options(method="quadratic", loss="logistic", bits=8, warm_start="naive_bayes"),
-    Options(loss="logistic", bits=8, warm_start="naive_bayes", selection="mi"),
-)
-
+"""The last two are among the few."""
 
 CLASSES = 11  # eight at once, and three
 OF_CLASSES: tuple[Options, ...] = (
@@ -48,17 +41,14 @@ def _examples() -> Batch:
 
 
 def show(*, few: bool = False) -> None:
-    """Print a digest of the model and of its scores for each case, or for `few`: mixtures and tuples."""
+    """Print a digest of the model and of its scores for each case, or for `few`: mixtures."""
     batch = _examples()
     with np.errstate(over="ignore"):
-        for method, loss, combine in CASES[-3 if few else 0 :]:
+        for method, loss, combine in CASES[-2 if few else 0 :]:
             _show(Options(method=method, loss=loss, bits=8, combine=combine), batch)
         classes = np.random.default_rng(6).integers(0, CLASSES, SIZE).astype(np.float64)
         for options in OF_CLASSES[-1 if few else 0 :]:
             _show(options, batch._replace(labels=classes))
-        batch.values[::2] = 1.0  # numbers have no say in where scores start
-        for options in () if few else STARTS:
-            _show(options, batch)
 
 
 def _show(options: Options, batch: Batch) -> None:

@@ -59,7 +59,7 @@ def test_appraisal_equals_the_oracle(deepest: int) -> None:
     parents = np.flatnonzero(slots["parent"] == 1)
     candidates = np.random.default_rng(1).permutation([at for at in place.values() if not slots["parent"][at]])
     before = learner.digest()
-    found = Appraiser().appraise(learner._model, learner._work, parents, candidates)
+    found = Appraiser().appraise(learner._state, learner._work, parents, candidates)
     assert learner.digest() == before
     assert found.examples == count > 500
     assert found.products == pytest.approx(products / count, rel=1e-12)
@@ -74,7 +74,7 @@ def test_before_the_first_example_there_is_nothing_to_see() -> None:
     """An epoch that ends empty."""
     learner = Learner(bare(bits=8))
     none = np.zeros(0, np.int64)
-    found = Appraiser().appraise(learner._model, learner._work, none, none)
+    found = Appraiser().appraise(learner._state, learner._work, none, none)
     assert found[:3] == (0, 0.0, 0.0)
 
 
@@ -91,7 +91,7 @@ def test_an_expansion_that_is_cut_off_is_appraised_by_the_example_alone() -> Non
     none, found = np.zeros(0, np.int64), []
     for filled in (0, 0xFF):
         learner._work.nodes.view(np.uint8)[:] = filled
-        found.append(Appraiser().appraise(learner._model, learner._work, parents, none))
+        found.append(Appraiser().appraise(learner._state, learner._work, parents, none))
     assert found[0].products > 30
     assert found[0].cost.sum() + found[0].nonzeros == pytest.approx(found[0].products)
     for one, other in zip(*found, strict=True):

@@ -1,7 +1,5 @@
 """Options that others were built beside: together they do what each says."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from support.bare_options import bare
@@ -9,7 +7,7 @@ from support.bare_options import bare
 from stream_apple.core.batch import Batch, space_key
 from stream_apple.core.ngrams import ngram_key
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Collisions, Combine, Discretise, Options
+from stream_apple.learners.apple.options import Combine, Discretise, Options
 from stream_apple.learners.scores import Scores
 
 SIZE = 6000
@@ -44,57 +42,6 @@ def test_classes_of_numbers_as_intervals(combine: Combine, discretise: Discretis
     assert (plain.predictions != batch.labels)[late].mean() > 0.3
     assert (found.predictions != batch.labels)[late].mean() < 0.15
     assert found.losses[late].mean() < 0.4 * plain.losses[late].mean()
-
-
-@pytest.mark.parametrize("decay", [{"l2": 1e-3}, {"l1": 1e-4}, {"l1": 1e-4, "l2": 1e-3}])
-def test_shared_weights_decay_as_others_do(decay: dict[str, Any]) -> None:
-    """With room for all, the regularised, hashed learner is the one that has a slot for each feature."""
-    batch = _numbers()
-    batch = batch._replace(labels=np.where(batch.labels > 0, 1.0, -1.0))
-    kinds: list[tuple[Collisions, dict[str, Any]]] = [("evict", decay), ("share", decay), ("share", {})]
-    evict, share, free = (
-        _learned(bare(method="linear", loss="logistic", collisions=collisions, **kind), batch).predictions
-        for collisions, kind in kinds
-    )
-    assert evict.tolist() == share.tolist()
-    assert share.tolist() != free.tolist()
-
-
-@pytest.mark.parametrize(
-    "others",
-    [
-        {"method": "quadratic", "l2": 1e-3},
-        {"method": "quadratic", "l1": 1e-3},
-        {"method": "linear", "warm_start": "naive_bayes"},
-        {"method": "linear", "selection": "mi"},
-    ],
-    ids=str,
-)
-def test_what_does_not_go_with_shared_weights(others: dict[str, Any]) -> None:
-    """It is refused, by the option that shares."""
-    with pytest.raises(ValueError, match=r"collisions: expected evict with "):
-        bare(loss="logistic", collisions="share", **others)
-
-
-@pytest.mark.parametrize("decay", [{"l2": 0.02}, {"l1": 1e-3}, {"l1": 1e-3, "l2": 0.02}], ids=str)
-def test_where_scores_start_does_not_decay(decay: dict[str, Any]) -> None:
-    """Naive Bayes is what was counted: a score less the decayed weights is the same, however much those shrink."""
-    rng = np.random.default_rng(1)
-    which = rng.integers(0, 3, (SIZE, 4)).astype(np.uint64) + np.arange(4, dtype=np.uint64) * np.uint64(3)
-    keys = (which.reshape(-1) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    labels = np.where(rng.random(SIZE) < np.where(which[:, 0] == 0, 0.8, 0.3), 1.0, -1.0)
-    batch = Batch(np.arange(0, 4 * SIZE + 1, 4), keys, np.ones(4 * SIZE, np.float32), labels, np.ones(SIZE))
-    starts = []
-    for kind in ({}, decay):
-        learner = Learner(bare(method="linear", loss="logistic", warm_start="naive_bayes", bits=10, **kind))
-        learner.learn(batch, 0, SIZE, Scores.empty(SIZE))
-        slots = learner.slots()
-        weights = dict(zip(slots["key"].tolist(), slots["weight"].tolist(), strict=True))
-        shown = batch.select(np.arange(50))
-        sums = [float(slots["weight"][-1]) + sum(weights[k] for k in row) for row in shown.keys.reshape(50, 4).tolist()]
-        starts.append(learner.predict(shown) - np.array(sums))
-    np.testing.assert_allclose(starts[1], starts[0], atol=1e-4)
-    assert np.abs(starts[0]).max() > 0.5
 
 
 @pytest.mark.parametrize("discretise", ["quantile", "auto"])

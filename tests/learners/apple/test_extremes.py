@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from learners.apple.kernels.test_mixed_update import settled
 from learners.apple.test_learner import Row, batch_of
 
 from stream_apple.core.batch import TOO_LARGE
@@ -35,7 +34,7 @@ ROWS = st.lists(st.tuples(st.dictionaries(NAMES, VALUES, max_size=4), LABELS, WE
 
 
 def _options(draw: st.DrawFn) -> Options:
-    method = draw(st.sampled_from(["apple", "apple", "apple", "linear", "quadratic", "cubic", "tuples", "tuples"]))
+    method = draw(st.sampled_from(["apple", "apple", "apple", "linear", "quadratic", "cubic"]))
     chosen: dict[str, Any] = {
         "method": method,
         "loss": draw(st.sampled_from(["squared", "logistic"])),
@@ -43,38 +42,20 @@ def _options(draw: st.DrawFn) -> Options:
         "alpha": draw(st.sampled_from([0.125, 1.0, 2.0])),
         "learning_rate": draw(st.sampled_from([1e-30, 1e-3, 0.5, 10.0, 1000.0])),
         "max_features_per_example": draw(st.sampled_from([2, 8, 65_536])),
-        "l2": draw(st.sampled_from([0.0, 0.0, 5e-324, 1e-6, 0.1, 1000.0])),
-        "l1": draw(st.sampled_from([0.0, 0.0, 5e-324, 1e-6, 0.1, 1000.0])),
     }
-    if method == "tuples":
-        chosen["alpha"] = 1.0
-        chosen["order"] = draw(st.integers(2, 4))
-        chosen["selection_share"] = draw(st.sampled_from([0.1, 0.6, 1.0]))
-        chosen["hierarchical"] = draw(st.booleans())
-        chosen["selection"] = draw(st.sampled_from(["mi", "cv"] if chosen["loss"] == "logistic" else ["cv"]))
     if method == "apple":
         chosen["combine"] = draw(st.sampled_from(["mix", "off"]))
-        if chosen["loss"] == "logistic":
-            chosen["selection"] = draw(st.sampled_from([None, "weight", "mi"]))
-        if chosen["combine"] == "off" and chosen.get("selection") is None:
+        if chosen["combine"] == "off":
             chosen["selection"] = draw(st.sampled_from(["weight", "ssm"]))
             if chosen["loss"] == "logistic":
-                plain = [{"descent": "plain", "l2": l2, "l1": 0.0} for l2 in (1e-300, 1e-6, 1000.0)]
+                plain = [{"descent": "plain", "l2": l2} for l2 in (1e-300, 1e-6, 1000.0)]
                 chosen |= draw(st.sampled_from([{}, *plain]))
-    if chosen["loss"] == "logistic" and "descent" not in chosen and chosen.get("selection") != "cv":
-        chosen["warm_start"] = draw(st.sampled_from(["none", "naive_bayes"]))
     chosen["discretise"] = draw(st.sampled_from(["none", "none", "quantile", "mdl", "auto", "spline"]))
     if chosen["discretise"] != "none":
         chosen["reservoir"] = 20
-    if method in {"linear", "quadratic"} and chosen.get("warm_start", "none") == "none":
-        chosen["collisions"] = draw(st.sampled_from(["evict", "share"]))
-        if method == "quadratic" and chosen["collisions"] == "share":
-            chosen["l1"] = chosen["l2"] = 0.0
-    if chosen["discretise"] != "none" and method != "tuples" and chosen.get("collisions") != "share":
         chosen["refit_epochs"] = draw(st.sampled_from([0, 1, 2]))
     chosen["personalise"] = draw(st.sampled_from(["", "", "key"]))
-    if method != "tuples":
-        chosen["ngrams"] = draw(st.sampled_from([{}, {}, {"*": 2}, {"": 3}]))
+    chosen["ngrams"] = draw(st.sampled_from([{}, {}, {"*": 2}, {"": 3}]))
     return Options(**chosen)
 
 
@@ -96,9 +77,6 @@ def check(learner: Learner) -> None:
         assert np.isfinite(table.residuals[field]).all(), field
     for name, array in learner.sums.items():
         assert np.isfinite(array).all(), name
-    assert (learner.sums.get("decay_scale", np.ones(1)).astype(float) >= 2.0**-30).all()
-    by_now = settled(learner)
-    check_finite(by_now, 0, len(by_now.slots))
 
 
 @pytest.mark.parametrize("examples", [100, pytest.param(400, marks=pytest.mark.long)])
@@ -111,7 +89,6 @@ def test_no_stream_is_the_end_of_a_model(examples: int) -> None:
         options: Options, epochs: list[list[tuple[dict[str, float], float, float]]], repeat: int
     ) -> None:
         learner = Learner(options)
-        learner.selection.fewest = 2
         for drawn in epochs:
             rows = [
                 Row(features, label if options.loss == "squared" else float(np.sign(label) or -1.0), weight)

@@ -1,13 +1,11 @@
 """Monomials are taken apart into what they were made of."""
 
-import itertools
 from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from learners.apple.categories import batch_of_cases, cases_of_codes, key_of_name, sum_of_keys
 from learners.apple.test_learner import batch_of, key, monomial_key, planted_rows, run
 from numpy.typing import NDArray
 from support.oracles.learner import Oracle
@@ -56,23 +54,6 @@ def test_every_monomial_of_the_oracle_is_taken_apart(method: Method) -> None:
     assert max(map(len, monomials)) >= longest
     if method != "linear":
         assert any(len(set(monomial)) < len(monomial) for monomial in monomials), "the test must see a square"
-
-
-@pytest.mark.parametrize("order", [2, 3, 4])
-def test_products_over_tuples_are_taken_apart(order: int) -> None:
-    """Though of four there are no products of three: each is made of the features that the example has."""
-    codes = np.random.default_rng(5).integers(0, 3, (60, 6))
-    cases = cases_of_codes(codes, codes[:, 0] == codes[:, 1])
-    learner = Learner(Options(method="tuples", order=order, bits=14))
-    learner.learn(batch_of_cases(cases), 0, 60, Scores.empty(60))
-    factors, seen = Factors(learner.table), 0
-    for case in cases:
-        for chosen in itertools.combinations([name for name, _ in case.features], order):
-            expected = Product(tuple(sorted(key_of_name(name) for name in chosen)), 0)
-            assert factors.of(sum_of_keys(chosen), order) == expected
-            seen += 1
-    assert seen > 60
-    assert factors.of(12345, order) == Product((), order)
 
 
 def test_a_lost_base_feature_leaves_a_gap_that_its_key_closes() -> None:

@@ -31,7 +31,7 @@ def test_the_most_salient_become_parents(wanted: int) -> None:
     """However many are asked for: none, few, many that tie, more than there are."""
     options = bare(combine="off", max_degree=MAX_DEGREE)
     learner, table = Learner(options), random_table(wanted)
-    model = learner._model._replace(table=table)
+    model = learner._state._replace(table=table)
     model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 1, wanted
     before, expected = table.slots["parent"].copy(), chosen_by_sorting(table, wanted)
     growth = grow(model, learner._work, Appraiser(), options)
@@ -47,7 +47,7 @@ def test_half_of_the_parents_of_an_early_growth_are_base_features(wanted: int) -
     """The best of them, and besides the best of any degree."""
     options = bare(combine="off", max_degree=MAX_DEGREE)
     learner, table = Learner(options), random_table(wanted)
-    model = learner._model._replace(table=table)
+    model = learner._state._replace(table=table)
     model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 1, wanted / EARLY
     before = table.slots["parent"].copy()
     base = chosen_by_sorting(table, wanted // 2, max_degree=2)
@@ -62,7 +62,7 @@ def test_few_features_have_parents_as_if_they_were_more(budget: float, counts_as
     """With a budget for each base feature, examples of two count as of twelve; without it, as they are."""
     options = bare(selection="weight", max_degree=MAX_DEGREE, parents=5.0, budget_per_feature=budget)
     learner, table = Learner(options), random_table(300)
-    model = learner._model._replace(table=table)
+    model = learner._state._replace(table=table)
     model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 100, 200
     assert grow(model, learner._work, Appraiser(), options).added == int(5.0 * counts_as)
 
@@ -129,7 +129,7 @@ class Seen:
             assert len(self.parents[-1]) == grown.census.parents.sum() - 1
             none = np.zeros(0, np.int64)
             places = np.flatnonzero(slots["parent"] == PARENT)
-            self.products.append(Appraiser().appraise(learner._model, learner._work, places, none).products)
+            self.products.append(Appraiser().appraise(learner._state, learner._work, places, none).products)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from stream_apple.learners.scores import Scores
 
 METHODS: tuple[Method, ...] = ("apple", "linear", "quadratic", "cubic")
 LOSSES: tuple[Loss, ...] = ("squared", "logistic")
-KINDS: tuple[tuple[Method, Combine], ...] = (("apple", "mix"), *((method, "off") for method in (*METHODS, "tuples")))
+KINDS: tuple[tuple[Method, Combine], ...] = (("apple", "mix"), *((method, "off") for method in METHODS))
 
 
 class Row(NamedTuple):

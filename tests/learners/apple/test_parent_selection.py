@@ -2,14 +2,10 @@
 
 import numpy as np
 import pytest
-from support.from_python import from_python
 
-from stream_apple.learners.apple.kernels.counts import information_of as information_of_routine
 from stream_apple.learners.apple.options import Selection
 from stream_apple.learners.apple.parent_selection import PORTION, RESTING, survey_for_growth, take_census
 from stream_apple.learners.apple.state.table import BUCKET, PARENT, Extent, Table, empty_table
-
-information_of = from_python(information_of_routine)
 
 MAX_DEGREE = 4
 
@@ -17,7 +13,7 @@ MAX_DEGREE = 4
 def random_table(seed: int, *, mixed: bool = False) -> Table:
     """Three portions and a half, some buckets full and some empty; saliences that tie, and some that are none."""
     rng = np.random.default_rng(seed)
-    table = empty_table(int(np.log2(4 * PORTION * BUCKET)), Extent(mixed=mixed, residuals=mixed, counts=mixed))
+    table = empty_table(int(np.log2(4 * PORTION * BUCKET)), Extent(mixed=mixed, residuals=mixed))
     size = len(table.slots) - 1
     tags = table.tags.view(np.uint8)
     taken = np.flatnonzero((rng.random(size) < 0.3) & (np.arange(size) // BUCKET < 3.5 * PORTION))
@@ -31,9 +27,6 @@ def random_table(seed: int, *, mixed: bool = False) -> Table:
         table.slots["sights"][taken] = rng.integers(0, 256, len(taken))
         table.residuals["residuals"][:-1] = rng.choice([0.0, 2.0, 5.0], size)
         table.residuals["squares"][:-1] = rng.choice([0.0, 1.0, 3.0, 1e-3], size)
-        for label in ("positive", "negative"):
-            table.counts[label][taken] = rng.choice([0.0, 1.0, 4.0, 2.5], len(taken))
-            table.counts[label][-1] = 4.0 * len(taken)
     return table
 
 
@@ -49,16 +42,13 @@ def chosen_by_sorting(table: Table, wanted: int, by: Selection = "weight", max_d
         expected = np.zeros(len(slots), np.float32)
         expected[met] = (sums["residuals"][met] / sums["squares"][met]).astype(np.float32)
         least = 0.0
-    elif by == "mi":
-        counts = table.counts
-        expected = np.array([information_of(row, counts[-1]) for row in counts[:-1]], np.float32)
     may_grow = (slots["key"] != 0) & (slots["parent"] == 0) & (slots["degree"] < max_degree)
     candidates = np.flatnonzero(may_grow & (expected > least))
     order = sorted(candidates.tolist(), key=lambda slot: (-expected[slot], slots["key"][slot]))
     return order[:wanted]
 
 
-@pytest.mark.parametrize("by", ["weight", "evidence", "ssm", "mi"])
+@pytest.mark.parametrize("by", ["weight", "evidence", "ssm"])
 @pytest.mark.parametrize("wanted", [0, 1, 50, 30_000, 1_000_000])
 def test_the_best_are_found(wanted: int, by: Selection) -> None:
     """However many are asked for: none, few, many that tie, more than there are; and nothing is changed."""

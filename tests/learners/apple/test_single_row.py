@@ -65,11 +65,8 @@ def _one_by_one(options: Options, batch: Batch) -> int:
     "chosen",
     [
         {},
-        {"loss": "logistic", "warm_start": "naive_bayes"},
         {"loss": "softmax", "classes": 3},
-        {"method": "linear", "collisions": "share"},
         {"combine": "off", "selection": "ssm"},
-        {"l1": 0.001},
         {"method": "quadratic", "discretise": "quantile", "reservoir": 20},
     ],
     ids=str,
@@ -102,7 +99,7 @@ def test_so_are_those_of_what_a_learner_does_by_itself(loss: str) -> None:
     assert ROWS / 2 < alone < ROWS
 
 
-@pytest.mark.parametrize("chosen", [{"discretise": "auto", "refit_epochs": 1}, {"method": "tuples"}], ids=str)
+@pytest.mark.parametrize("chosen", [{"discretise": "auto", "refit_epochs": 1}, {"ngrams": {"*": 2}}], ids=str)
 def test_what_needs_a_batch(chosen: dict[str, Any]) -> None:
     """Such a learner has no place for one example."""
     assert Learner(bare(bits=8, **chosen)).single_row(3) is None

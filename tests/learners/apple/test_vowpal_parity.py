@@ -51,20 +51,12 @@ def with_weights(batch: Batch) -> Batch:
 
 
 def compare(
-    batch: Batch, tmp_path: Path, method: Method, loss: Loss, arguments: list[str], per_example: float, mean: float,
-    l2: float = 0.0,
-) -> None:  # fmt: skip
-    """Learn the batch with both and compare every prediction, and the progressive loss.
-
-    With l2 both do without the constant, which decays in Vowpal Wabbit and does not here: with a scale as large as
-    this one it takes no part in any step.
-    """
+    batch: Batch, tmp_path: Path, method: Method, loss: Loss, arguments: list[str], per_example: float, mean: float
+) -> None:
+    """Learn the batch with both and compare every prediction, and the progressive loss."""
     if loss == "logistic":
         batch = batch._replace(labels=np.where(batch.labels > batch.labels.min(), 1.0, -1.0))
-    learner = Learner(Options(method=method, loss=loss, bits=BITS, l2=l2))
-    if l2:
-        learner.table.slots["scale"][-1] = 2.0**60
-        arguments = [*arguments, "--noconstant", "--l2", str(l2)]
+    learner = Learner(Options(method=method, loss=loss, bits=BITS))
     scores = Scores.empty(len(batch.labels))
     learner.learn(batch, 0, len(batch.labels), scores)
     text = vowpal.write_text(batch, tmp_path / "examples.vw", numbered=method == "linear")
@@ -115,18 +107,3 @@ def test_interactions_equal_vowpal_wabbit(
     batch = real(shared, name).select(np.arange(2_000))
     tolerances = (1e-4, 1e-5) if loss == "squared" else (1e-3, 1e-4)
     compare(batch, tmp_path, method, loss, arguments, *tolerances)
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("l2", [1e-6, 1e-4, 1e-2])
-@pytest.mark.parametrize(("method", "name"), [("linear", "planted"), ("linear", "a9a"), ("quadratic", "magic04")])
-def test_l2_equals_vowpal_wabbit(
-    method: Method, name: str, l2: float, loss: Loss, shared: SharedFile, planted: Batch, tmp_path: Path
-) -> None:
-    """In its units, from hardly any to so much that weights are halved every hundred examples: 1e-5."""
-    batch = (planted if name == "planted" else real(shared, name)).select(np.arange(2_000))
-    arguments = ["-q", "::"] if method == "quadratic" else []
-    tolerances = (1e-5, 1e-6)
-    if method == "quadratic":
-        tolerances = (1e-4, 1e-5) if loss == "squared" else (1e-3, 1e-4)
-    compare(batch, tmp_path, method, loss, arguments, *tolerances, l2)

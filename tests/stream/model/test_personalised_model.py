@@ -26,9 +26,6 @@ CASES: tuple[dict[str, Any], ...] = (
     {"method": "apple", "personalise": "key"},
     {"method": "apple", "personalise": "user", "combine": "off"},
     {"method": "apple", "personalise": "user", "discretise": "auto", "reservoir": 20},
-    {"method": "quadratic", "personalise": "key", "discretise": "quantile", "reservoir": 20, "collisions": "share"},
-    {"method": "quadratic", "collisions": "share"},
-    {"method": "linear", "collisions": "share", "personalise": "user"},
 )
 
 
@@ -141,18 +138,3 @@ def test_a_user_s_weight_whose_user_is_forgotten() -> None:
     names.add([(eve, "user^eve")])
     named = {each.key: each.factors for each in seen(model, names).monomials.top}
     assert named[f"{own:016x}"][0] == "user^eve"
-
-
-def test_shared_weights_have_no_names_and_say_so() -> None:
-    """Nobody knows whose they are: no name is made up, and none is looked for."""
-    stream, model, names = records(), model_of(method="quadratic", collisions="share"), Names()
-    model.process(stream)
-    for record in stream:
-        names.add(names_in(record.payload))
-    view = seen(model, names)
-    assert view.monomials.shared
-    assert view.monomials.named == 0.0
-    assert all(each.name == f"?{each.key}" for each in view.monomials.top)
-    assert names.missing == frozenset()
-    assert view.facts(5)["shared"]
-    assert not seen(model_of(method="quadratic"), names).monomials.shared

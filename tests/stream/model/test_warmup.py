@@ -89,18 +89,12 @@ for family, given in json.load(sys.stdin).items():
     os.write(told, b"%d" % os.waitpid(child, 0)[1])
 """
 _LEARNER = "LEARNER__"
-TUPLES = {"method": "tuples", "order": "2", "selection_share": "0.5", "loss": "logistic"}
 FAMILIES: dict[str, dict[str, str]] = {
     "default": {},
     "logistic": {"loss": "logistic"},
     "linear": {"method": "linear"},
     "plain": {"combine": "off", "selection": "ssm"},
-    "quadratic": {"method": "quadratic", "selection": "mi", "loss": "logistic"},
-    "tuples": TUPLES,
-    "tuples, ablated": {**TUPLES, "selection": "cv"},
-    "shared": {"method": "quadratic", "collisions": "share", "selection": "weight"},
-    "decay": {"l1": "0.00001", "l2": "0.0001"},
-    "naive Bayes": {"warm_start": "naive_bayes", "loss": "logistic"},
+    "quadratic": {"method": "quadratic", "loss": "logistic"},
     "classes": {"loss": "softmax", "classes": "3"},
     "intervals": {"discretise": "auto", "refit_epochs": "2", "reservoir": "50"},
     "entropy": {"discretise": "mdl", "reservoir": "50"},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from study.data_sets import DataSet
-from study.experiments import hashing, personal, regularisation, streaming
+from study.experiments import personal, streaming
 from study.experiments.experiment import Experiment, Inquiry, StudyFinding
 from study.methods import installed_version
 from study.preparation import load_set
@@ -40,29 +40,6 @@ def findings(experiment: Experiment, words: Path, out: Path, seeds: int = 2) -> 
     if told:
         assert told[-1][1] == told[-1][2]
     return found
-
-
-def test_regularisation(words: Path, tmp_path: Path) -> None:
-    """L1 leaves fewer weights the stronger it is, and L2 leaves all; without a penalty both are the same."""
-    found = findings(regularisation.EXPERIMENT, words, tmp_path)
-    assert list(found) == ["l2", "l1"]
-    l1, l2 = ([row[-1] for row in found[which].rows] for which in ("l1", "l2"))
-    assert l1 == sorted(l1, key=lambda count: -int(count or 0))
-    assert int(l1[-1] or 0) < int(l1[0] or 0)
-    assert len(set(l2)) == 1
-    assert found["l1"].rows[0] == found["l2"].rows[0]
-    assert all(float(row[2] or 0.0) < 0.1 for row in found["l2"].rows[:-1])
-
-
-def test_hashing(words: Path, tmp_path: Path) -> None:
-    """Fewer slots than words cost; with room for all, it makes no difference what becomes of the others."""
-    (finding,) = findings(hashing.EXPERIMENT, words, tmp_path).values()
-    errors = {str(row[0]): [float(cell or 0.0) for cell in row[1:]] for row in finding.rows}
-    assert list(errors) == ["8", "10", "12", "14", "16", "18", "20"]
-    assert errors["20"][0] == pytest.approx(errors["20"][1], abs=0.02)
-    assert finding.plot is not None
-    assert [len(curve.x) for curve in finding.plot.curves] == [7, 7]
-    assert all(error < 0.35 for row in errors.values() for error in row)
 
 
 def test_personal(words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

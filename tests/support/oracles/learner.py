@@ -22,14 +22,6 @@ class Weights:
     gradient: dict[Monomial, np.float32] = field(default_factory=dict)
     norm: float = 0.0
     total: float = 0.0
-    l2: float = 0.0
-    l1: float = 0.0
-
-
-def decayed(weight: float, rate: float, l2: float, l1: float) -> float:
-    """A weight after one step at this rate, before the step is added: nearer to 0 by l2, then by l1."""
-    shrunk = float(weight) * max(1.0 - l2 * rate, 2.0**-10)
-    return math.copysign(max(abs(shrunk) - l1 * rate, 0.0), shrunk)
 
 
 class Oracle:
@@ -40,12 +32,9 @@ class Oracle:
     nonzeros     features that the learned examples came with; `features` counts their monomials
     """
 
-    def __init__(
-        self, method: str = "apple", loss: str = "squared", rate: float = 0.5, alpha: float = 1.0, l2: float = 0.0,
-        l1: float = 0.0,
-    ) -> None:  # fmt: skip
+    def __init__(self, method: str = "apple", loss: str = "squared", rate: float = 0.5, alpha: float = 1.0) -> None:
         self.method, self.loss, self.rate, self.alpha = method, loss, rate, alpha
-        self.apple, self.linear = Weights(l2=l2, l1=l1), Weights(l2=l2, l1=l1)
+        self.apple, self.linear = Weights(), Weights()
         self.scale: dict[Monomial, np.float32] = {}
         self.parents: set[Monomial] = set()
         self.label_range = (0.0, 0.0)
@@ -135,32 +124,8 @@ class Oracle:
         normaliser = math.sqrt(weights.total / weights.norm)
         by = self.invariant(score, label, self.rate * importance, sensitivity * normaliser)
         change = by * normaliser
-        rate = self.decay_rate(score, label, self.rate * importance, sensitivity * normaliser)
-        for m in weights.weight:
-            if m != CONSTANT and (weights.l2 or weights.l1):
-                l1 = weights.l1 / float(self.scale[m]) if m in self.scale else 0.0  # apple has not learned it
-                weights.weight[m] = np.float32(decayed(float(weights.weight[m]), rate, weights.l2, l1))
         for m, step in steps.items():
             weights.weight[m] = np.float32(weights.weight.get(m, np.float32(0)) + np.float32(change * step))
-
-    def decay_rate(self, score: float, label: float, rate: float, sensitivity: float) -> float:
-        """What weights decay by: step over slope, at most twice `rate`; 0 where either is next to nothing."""
-        if self.loss == "squared":
-            by, slope = self.invariant(score, label, rate, sensitivity), 2 * (score - label)
-        else:
-            by, slope = self.approximate(score, label, rate, sensitivity), -label / (1 + math.exp(score * label))
-        return min(-by / slope, 2 * rate) if min(abs(by), abs(slope)) > 1e-8 else 0.0
-
-    def approximate(self, score: float, label: float, rate: float, sensitivity: float) -> float:
-        """As `invariant`, of the logistic loss, by Vowpal Wabbit's W(e^z): off by much of a step that is small."""
-        margin = score * label
-        if rate * sensitivity < 1e-6:
-            return label * rate / (1 + math.exp(margin))
-        z = rate * sensitivity + margin + math.exp(margin)
-        w = 0.86 * z + 0.01 if z >= 1 else math.exp(0.8 * z - 0.65)
-        r, s = z - w - math.log(w), 1 + w
-        t = 2 * s * (s + 2 * r / 3)
-        return label * max(z - w * (1 + r / s * (t - r) / (t - 2 * r)) - margin, 0.0) / sensitivity
 
     def invariant(self, score: float, label: float, rate: float, sensitivity: float) -> float:
         """The limit of many small gradient steps, for the logistic loss by bisection."""
@@ -177,12 +142,7 @@ class Oracle:
         return label * ((low + high) / 2 - margin) / sensitivity
 
     def end_epoch(self) -> None:
-        """The heaviest floor(s^alpha) become parents; products that l1 has drawn to 0 are forgotten."""
-        if self.apple.l1 and self.method == "apple":
-            products = [m for m in self.apple.gradient if len(m) > 1 and m not in self.parents]
-            for m in [m for m in products if self.apple.weight.get(m, np.float32(0)) == 0]:
-                for kept in (self.apple.weight, self.apple.gradient, self.scale):
-                    kept.pop(m, None)
+        """The heaviest floor(s^alpha) become parents."""
         count = int((self.nonzeros / self.examples) ** self.alpha)
         heavy = {
             m: abs(w) * self.scale[m]

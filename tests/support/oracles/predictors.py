@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from support.oracles.learner import CONSTANT, Monomial, Oracle, decayed
+from support.oracles.learner import Monomial, Oracle
 
 LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, FAST_LINEAR = range(6)
 RATES = {LINEAR: 1.0, APPLE: 1.0, FAST: 6.0, SLOW_LINEAR: 0.125, FAST_LINEAR: 10.0}
@@ -39,18 +39,12 @@ def within_reach(base: Mapping[str, float], states: Mapping[Monomial, State]) ->
 
 @dataclass
 class Step:
-    """What all monomials share: sums of importance * (x / scale)^2 and of importance, of apple and linear.
-
-    absent  the monomials that the example does not have: they decay as those do that it has
-    """
+    """What all monomials share: sums of importance * (x / scale)^2 and of importance, of apple and linear."""
 
     loss: str
     rate: float
     norm: list[float]
     weight: list[float]
-    l2: float = 0.0
-    l1: float = 0.0
-    absent: Mapping[Monomial, State] = field(default_factory=dict)
 
     def scores(self, states: Mapping[Monomial, State], values: Mapping[Monomial, float]) -> list[float]:
         """Of the six, not clipped."""
@@ -107,15 +101,8 @@ class Step:
             oracle = Oracle(loss=self.loss)
             asked = scores[predictor], label, RATES[predictor] * self.rate * importance, sensitivity * normaliser
             by = oracle.invariant(*asked)
-            self._decay({**states, **self.absent}, predictor, oracle.decay_rate(*asked))
             for monomial, step in steps.items():
                 states[monomial].weights[predictor] += by * normaliser * step
-
-    def _decay(self, states: Mapping[Monomial, State], predictor: int, rate: float) -> None:
-        for monomial, state in states.items():
-            if monomial != CONSTANT and state.scale > 0:
-                for which in (APPLE, AVERAGE) if predictor == APPLE else (predictor,):
-                    state.weights[which] = decayed(state.weights[which], rate, self.l2, self.l1 / state.scale)
 
     def _slope(self, score: float, label: float) -> float:
         if self.loss == "squared":

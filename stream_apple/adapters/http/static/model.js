@@ -4,7 +4,6 @@ import { $, element, filling, put, putRows } from "./dom.js";
 import { compact, loss, percent, plural, signed, sum, whole } from "./numbers.js";
 
 const PARENTS = 12;
-const TUPLES = 5;
 const CLASSES = 20;
 const CUTS = 20;
 const DEGREES = ["", "features", "pairs", "triples"];
@@ -30,7 +29,7 @@ export function drawModel(model, list) {
   $("fill").setAttribute("role", "img");
   $("fill").setAttribute("aria-label", `${percent(share)} of the slots hold a monomial`);
   put("fill", filling(share));
-  put("fill-more", `${whole(fill.occupied)} of ${whole(fill.slots)} slots (${percent(share)})${model.options.l1 > 0 ? `, ${whole(fill.nonzero)} with a weight` : ""}; ${whole(fill.evicted)} evicted, ${whole(fill.refused)} refused since the model's start`);
+  put("fill-more", `${whole(fill.occupied)} of ${whole(fill.slots)} slots (${percent(share)}); ${whole(fill.evicted)} evicted, ${whole(fill.refused)} refused since the model's start`);
   const most = Math.max(1, ...model.degrees.map((each) => each.monomials));
   put("degrees", element("div", { class: "rows" }, ...model.degrees.flatMap((each) => [
     element("span", {}, DEGREES[each.degree] ?? `of degree ${each.degree}`),
@@ -44,19 +43,10 @@ export function drawModel(model, list) {
     "its first offset": whole(model.lineage.start),
     "gaps": gaps || "none",
     "skipped records": model.lineage.skips.join(", ") || "none",
-    ...tupleFacts(model.tuples),
     "digest, last epoch's end": model.digest || "no epoch has ended",
     "newest snapshot": model.snapshot === null ? "none yet" : `at offset ${whole(model.snapshot.at)}, ${model.snapshot.digest.slice(0, 8)}`,
   };
   put("model-facts", ...Object.entries(facts).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
-}
-
-/** With method tuples: how many tuples of attributes are learned from, and which say most. */
-function tupleFacts(tuples) {
-  if (!tuples) return {};
-  const selected = tuples.selected ? `${whole(tuples.selected)} selected of ${whole(tuples.seen)}` : "none left out so far";
-  const most = tuples.top.slice(0, TUPLES).map((each) => each.attributes.join(" & ")).join("; ");
-  return { "tuples of attributes": `of ${tuples.order}: ${selected}`, ...(most ? { "tuples that say most": most } : {}) };
 }
 
 /** Show nothing: what is shown must never be another partition's. */
@@ -69,8 +59,7 @@ export function forgetModel() {
 export function drawMonomials(model, list) {
   const shown = model[list];
   const most = Math.max(...shown.map((each) => each.salience), 1e-12);
-  const names = model.shared ? " Features of equal hash share these weights, so they have no names."
-    : model.named < 0.9995 ? ` ${percent(model.named)} of their features have been seen by name so far.` : "";
+  const names = model.named < 0.9995 ? ` ${percent(model.named)} of their features have been seen by name so far.` : "";
   const kinds = list === "products" ? "products of features" : "monomials";
   put("found-more", shown.length
     ? `The ${shown.length} ${kinds} that can move a prediction most: weight times the largest value seen. Parents are multiplied with every feature beside them.${names}`
@@ -105,10 +94,9 @@ function drawMixture(model) {
   });
   putRows("#predictors", rows);
   const trust = Object.entries(shares).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
-  put("mixture-more", (mixed.length
+  put("mixture-more", mixed.length
     ? `A mixture of six predictors; a weight is how much of a predictor's score is in it. Trusted so far: ${trust}.`
-    : "One predictor's own score: nothing is mixed. Linear learns beside it, to compare.")
-    + (typeof model.trust === "number" ? ` Scores start from naive Bayes: ${model.trust.toPrecision(2)} times its log-odds.` : ""));
+    : "One predictor's own score: nothing is mixed. Linear learns beside it, to compare.");
 }
 
 /** The most frequent classes: how often each has come, and how often another one was predicted for it. */

@@ -26,12 +26,9 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.core.jit import part, prefetch, unlikely
 from stream_apple.core.splitmix64 import GOLDEN
-from stream_apple.learners.apple.kernels.counts import begin_counts
-from stream_apple.learners.apple.kernels.decay import usefulness_of
-from stream_apple.learners.apple.kernels.naive_bayes import WARM_START_DAMPING
 from stream_apple.learners.apple.kernels.residuals import begin_residuals
 from stream_apple.learners.apple.kernels.vote_lanes import IN_TURN, OWN_VOTE, VOTES_TO_PASS, vote_at_once
-from stream_apple.learners.apple.state.model import EVICTED, EXAMPLES, OCCUPIED, REFUSED, Decay, Model
+from stream_apple.learners.apple.state.model import EVICTED, EXAMPLES, OCCUPIED, REFUSED, Model
 from stream_apple.learners.apple.state.table import (
     BARRED,
     BUCKET,
@@ -48,6 +45,7 @@ from stream_apple.learners.apple.state.table import (
     U56,
     Element,
     Index,
+    Slots,
     Table,
     bucket_of,
     find,
@@ -174,7 +172,7 @@ def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted
 
 
 @part
-def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: Index) -> Index:
+def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
     """Give newcomers[:wanted] slots: free ones, else the least useful of the bucket. Return the new `found`.
 
     A newcomer's accumulator starts at DAMPING times its parent's, in units of its own x. If it started at 0, the first
@@ -195,26 +193,17 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
             counts[OCCUPIED] += 1
         else:
             first = bucket_of(table.tags, key) << U3
-            place = least_useful(table, decay, first)
+            place = least_useful(table.slots, first)
             if place == NOWHERE:
                 counts[REFUSED] += 1
                 continue
             counts[EVICTED] += 1
-        if model.rule.warm_start:
-            newcomer["damping"] = min(newcomer["damping"] + WARM_START_DAMPING * (x * x), MOST)
         tag_bytes[place] = np.uint8(key & BYTE) | np.uint8(1)
         put_monomial(table.slots[place], newcomer)
         if newcomer["degree"] == 1 and model.rule.mixed:
             put_companion(table.companions[place])
         if len(table.residuals) > 0:
             begin_residuals(table.residuals[place])
-        if len(table.counts) > 0:
-            begin_counts(table.counts[place], work.origins.newcomers[m])
-        if len(table.ablations) > 0:
-            table.ablations[place] = 0.0
-        if decay is not None and model.rule.decay.l1 > 0.0:
-            for which in range(len(decay.drawn)):
-                table.stamps[place, which] = decay.drawn[which]
         features.slot[found] = place
         features.x[found] = x
         features.weight[found] = 0.0
@@ -225,19 +214,16 @@ def admit(model: Model, decay: Decay | None, work: Work, found: Index, wanted: I
 
 
 @part
-def least_useful(table: Table, decay: Decay | None, first: Index) -> Index:
+def least_useful(slots: Slots, first: Index) -> Index:
     """Return the slot of a full bucket with the least |weight| * scale, the first of equals; NOWHERE if none may go.
 
     Parents and monomials of the current example stay. Each slot's use and place are compared as one whole number,
     because a branch would be mispredicted half the time.
     """
-    least, slots = NOWHERE, table.slots
+    least = NOWHERE
     for within in range(U0, np.uint64(BUCKET)):
         candidate = slots[first + within]
-        if decay is not None:
-            use = usefulness_of(table, decay, first + within)
-        else:
-            use = max(abs(candidate["weight"]), abs(candidate["linear_weight"])) * candidate["scale"]
+        use = max(abs(candidate["weight"]), abs(candidate["linear_weight"])) * candidate["scale"]
         kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
         least = min(least, ((np.uint64(np.float32(use).view(np.uint32)) | kept) << U3) | within)
     return first + (least & U7) if least >> U3 < INFINITE else NOWHERE

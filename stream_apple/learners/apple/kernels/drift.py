@@ -166,7 +166,7 @@ def what_holds(watch: Watch) -> float:
 def restart(table: Table, mixture: Mixture, watch: Watch, examples: int) -> None:
     """Multiply all weights by `what_holds`, and shrink the accumulators so that the model learns fast again.
 
-    The table has to be settled, see `decay.py`; `examples` is how many were learned.
+    `examples` is how many were learned.
     """
     slots, companions = table.slots, table.companions
     holds = np.float32(what_holds(watch))

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import BIN, TOO_LARGE
 from stream_apple.core.jit import copy_numbers, part, prefetch, unlikely
 from stream_apple.learners.apple.kernels.admission import filter_misses, nominate, vote, votes_of
-from stream_apple.learners.apple.kernels.counts import note_newcomers, note_nodes
 from stream_apple.learners.apple.kernels.credits import Credits, credit, position_of
 from stream_apple.learners.apple.kernels.lanes import Multiplier, append, bits_in, copy_words, look_up
 from stream_apple.learners.apple.state.model import DEFERRED, TRUNCATED, LearningRule, Model
@@ -45,7 +44,7 @@ from stream_apple.learners.apple.state.table import (
     find,
     insertion_point,
 )
-from stream_apple.learners.apple.state.work import LANES, WAVE, BaseFeatures, Origins, Products, Work
+from stream_apple.learners.apple.state.work import LANES, WAVE, BaseFeatures, Products, Work
 
 REACH = np.float32(1.25)  # times the largest value so far
 ESTABLISHED = np.uint8(20)  # sights
@@ -77,9 +76,8 @@ class Ends(NamedTuple):
 
 @part
 def expand(
-    model: Model, base: BaseFeatures, learning: bool, work: Work, origins: Origins | None,
-    credited: Credits | None,
-) -> tuple[Index, Index]:  # fmt: skip
+    model: Model, base: BaseFeatures, learning: bool, work: Work, credited: Credits | None
+) -> tuple[Index, Index]:
     """Collect the monomials of the example; return how many have slots, and how many are newcomers.
 
     Those with slots are in `work.features` (slot and x), the constant first, then the base features; the newcomers are
@@ -96,27 +94,22 @@ def expand(
     features.slot[0], features.x[0] = constant, 1.0
     table.slots[constant]["active"] = 1  # so it is not appended again, even if keys should sum to 0
     put_node(nodes[0], U0, base.first, np.float32(1.0), np.float32(0.0), np.uint8(0))
-    if origins is not None:
-        origins.nodes[0]["attributes"] = U0
-        origins.nodes[0]["order"] = 0
     if credited is not None:
         credited.numbers[0], credited.listed[0] = np.uint64(len(credited.earned) - 1), U1
     found, wanted, queue = U1, U0, Queue(U0, U1, U1)
     votes = votes_of(model) if learning else np.uint8(0)
     while queue.head < queue.tail:
-        queue, ends = multiply(table, rule, base, work, queue, origins, votes)
+        queue, ends = multiply(table, rule, base, work, queue, votes)
         if queue.visited > np.uint64(rule.expansion.max_features):
             scalars.counts[TRUNCATED] += np.int64(learning)
         if rule.mixed and queue.head == U1:  # the constant's products: the base features themselves
             clip_outliers(table, base, products, ends.hits)
-        found, queue, misses = collect(model, base, work, queue, found, ends, origins, votes, credited)
+        found, queue, misses = collect(model, base, work, queue, found, ends, votes, credited)
         if credited is not None:
             credited.listed[0] = max(credited.listed[0], queue.tail)
         if learning:
             passed = filter_misses(model, work, ends.passed, misses, votes)
             scalars.counts[DEFERRED] += np.int64(ends.deferred + misses - passed)
-            if origins is not None:
-                note_newcomers(base, work, origins, rule.expansion.exhaustive, passed, wanted)
             wanted = nominate(table, base, work, passed, wanted)
     return found, wanted
 
@@ -156,9 +149,8 @@ def clip_outliers(table: Table, base: BaseFeatures, products: Products, hits: In
 
 @part
 def multiply(
-    table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue, origins: Origins | None,
-    votes: np.uint8,
-) -> tuple[Queue, Ends]:  # fmt: skip
+    table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue, votes: np.uint8
+) -> tuple[Queue, Ends]:
     """Look up the products of the next nodes, about WAVE of them, and list them as hits or misses.
 
     votes  how many votes a product without a slot casts; 0: only base features become misses
@@ -185,8 +177,6 @@ def multiply(
                     node["degree"] + np.uint8(1),
                 )  # fmt: skip
                 tail += U1
-            if origins is not None:
-                note_nodes(base, work, origins, head, tail)
         if len(table.tags) > MANY_TAGS and head + U1 < tail:
             fetch_tags(table.tags, base, nodes[head + U1])  # memory fetches them while this node's are looked up
         multiplier = Multiplier(key, x, head)
@@ -263,8 +253,8 @@ def fetch(slots: Slots, products: Products, first: Index, stop: Index) -> None:
 
 @part
 def collect(
-    model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, ends: Ends, origins: Origins | None,
-    votes: np.uint8, credited: Credits | None,
+    model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, ends: Ends, votes: np.uint8,
+    credited: Credits | None,
 ) -> tuple[Index, Queue, Index]:  # fmt: skip
     """Append the hits that are monomials in the table to the features, each once.
 
@@ -303,9 +293,6 @@ def collect(
                     continue
                 work.nodes[tail]["origin"], work.nodes[tail]["by"] = products.node[at], by
             put_node(work.nodes[tail], key, base.first, x, DAMPING * owner["gradient"], owner["degree"])
-            if origins is not None:
-                origins.nodes[tail]["attributes"] = table.counts[place]["attributes"]
-                origins.nodes[tail]["order"] = table.counts[place]["order"]
             if credited is not None:
                 credited.numbers[tail] = position_of(credited.parents, place)
             tail += U1

@@ -16,20 +16,10 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part, unlikely
-from stream_apple.learners.apple.kernels.decay import (
-    OF_APPLE,
-    OF_FAST,
-    OF_FAST_LINEAR,
-    OF_LINEAR,
-    OF_SLOW_LINEAR,
-    catch_up,
-    catch_up_slot,
-)
 from stream_apple.learners.apple.kernels.mixture import FAST_LINEAR_RATE, FAST_RATE, SLOW_LINEAR_RATE
 from stream_apple.learners.apple.kernels.update import (
     Target,
     change_of,
-    decay_and_change,
     gather_base,
     gather_linear,
     norm_and_sensitivity,
@@ -37,7 +27,7 @@ from stream_apple.learners.apple.kernels.update import (
     widen,
     within_bounds,
 )
-from stream_apple.learners.apple.state.model import Decay, LearningRule, Model, ModelScalars
+from stream_apple.learners.apple.state.model import LearningRule, Model, ModelScalars
 from stream_apple.learners.apple.state.table import LEAST_SQUARE, U0, U1, Element, Index
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, FAST, FAST_LINEAR, LINEAR, SLOW_LINEAR, shrunk
 from stream_apple.learners.apple.state.work import ActiveFeatures, Numbers64
@@ -100,8 +90,8 @@ def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
 
 @part
 def learn_expanded(
-    model: Model, decay: Decay | None, features: ActiveFeatures, ends: tuple[Index, Index, Index],
-    wider: bool, mixing: Numbers64, target: Target,
+    model: Model, features: ActiveFeatures, ends: tuple[Index, Index, Index], wider: bool, mixing: Numbers64,
+    target: Target,
 ) -> None:  # fmt: skip
     """Update the weights of apple, average and fast for all features, which `gather_mixed` has copied.
 
@@ -115,8 +105,6 @@ def learn_expanded(
     for t in range(U0 if wider else old, found):
         if abs(x[t]) > scale[t]:
             owner = slots[slot[t]]
-            if decay is not None and rule.decay.l1 > 0.0 and t > U0:
-                catch_up_slot(model.table, decay, slot[t])
             widen_all(model, slot[t], abs(x[t]))
             weight[t], scale[t] = owner["weight"], owner["scale"]
     apple = Target(mixing[APPLE], target.label, target.importance)
@@ -124,15 +112,7 @@ def learn_expanded(
     change = change_at(rule, rule.rate, step_scale, apple)
     fast = Target(mixing[FAST], target.label, target.importance)
     fast_change = change_at(rule, FAST_RATE * rule.rate, step_scale, fast)
-    first = U0
-    if decay is not None:  # the constant does not decay
-        advance(slots[slot[0]], companions[slot[0]], weight[0] + change * step[0], gradient[0], fast_change * step[0])
-        first = U1
-        change = decayed_change_at(rule, decay, OF_APPLE, rule.rate, step_scale, apple)
-        fast_change = decayed_change_at(rule, decay, OF_FAST, FAST_RATE * rule.rate, step_scale, fast)
-        if rule.decay.l1 > 0.0:
-            catch_up(model.table, decay, features, found, APPLE)
-    for t in range(first, base):
+    for t in range(base):
         owner = slots[slot[t]]
         advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
     for t in range(base, found):
@@ -149,16 +129,6 @@ def change_at(rule: LearningRule, rate: float, step_scale: tuple[float, float], 
     if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         return np.float32(0.0)
     return change_of(rule, rate, step_scale[0], step_scale[1], target)
-
-
-@part
-def decayed_change_at(
-    rule: LearningRule, decay: Decay, which: int, rate: float, step_scale: tuple[float, float], target: Target
-) -> np.float32:
-    """Decay and return as `decay_and_change` does; do nothing and return 0 if the loss has no slope at the score."""
-    if squared_slope(rule.loss, target.score, target.label) <= 0.0:
-        return np.float32(0.0)
-    return decay_and_change(rule, decay, which, rate, step_scale, target)
 
 
 @part
@@ -181,14 +151,7 @@ def advance(
 
 @part
 def learn_base(
-    model: Model,
-    decay: Decay | None,
-    features: ActiveFeatures,
-    base: Index,
-    old: Index,
-    found: Index,
-    mixing: Numbers64,
-    target: Target,
+    model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index, mixing: Numbers64, target: Target
 ) -> None:
     """Update the linear predictors' weights of features [0, base), and of the newcomers [old, found) of degree 1.
 
@@ -207,18 +170,7 @@ def learn_base(
     fast_change = np.float32(0.0)
     if rule.shrinkage <= 0.0:
         fast_change = change_at(rule, FAST_LINEAR_RATE * rule.rate, step_scale, fast)
-    first = U0
-    if decay is not None:
-        advance_base(
-            model, slot[0], weight[0] + change * step[0], gradient[0], slow_change * step[0], fast_change * step[0]
-        )
-        first = U1
-        change = decayed_change_at(rule, decay, OF_LINEAR, rule.rate, step_scale, linear)
-        slow_change = decayed_change_at(rule, decay, OF_SLOW_LINEAR, SLOW_LINEAR_RATE * rule.rate, step_scale, slow)
-        fast_change = decayed_change_at(rule, decay, OF_FAST_LINEAR, FAST_LINEAR_RATE * rule.rate, step_scale, fast)
-        if rule.decay.l1 > 0.0:
-            catch_up(model.table, decay, features, base, LINEAR)
-    for t in range(first, base):
+    for t in range(base):
         advance_base(
             model, slot[t], weight[t] + change * step[t], gradient[t], slow_change * step[t], fast_change * step[t]
         )

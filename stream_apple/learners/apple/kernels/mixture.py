@@ -267,7 +267,7 @@ def learn_mixture(
         for j in range(i + 1):
             at = i * PREDICTORS + j
             mixture.curvature[at] = mixture.curvature[at] * KEEP + curvature * mixing[i] * mixing[j]
-    newton_step(mixture.stack, mixture.curvature, mixing, PREDICTORS, RIDGE * unit)
+    newton_step(mixture.stack, mixture.curvature, mixing, RIDGE * unit)
 
 
 @part
@@ -295,12 +295,12 @@ def _learn_shares(mixture: Mixture, mixing: Numbers64, constant: float, loss: in
 
 
 @part
-def newton_step(weights: Numbers64, curvature: Numbers64, mixing: Numbers64, n: int, ridge: float) -> None:
-    """Add (curvature + ridge)^-1 * vector to the n weights, by a Cholesky decomposition L D L'; n is at most 6.
+def newton_step(weights: Numbers64, curvature: Numbers64, mixing: Numbers64, ridge: float) -> None:
+    """Add (curvature + ridge)^-1 * vector to the PREDICTORS weights, by a Cholesky decomposition L D L'.
 
     The vector is mixing[NEWTON_VECTOR:], which this overwrites.
     """
-    matrix, vector = STACK + 2, NEWTON_VECTOR
+    matrix, vector, n = STACK + 2, NEWTON_VECTOR, PREDICTORS
     for i in range(n):
         for j in range(i + 1):
             mixing[matrix + i * n + j] = curvature[i * n + j]

@@ -53,17 +53,14 @@ def are_finite(scores: Numbers64, count: int) -> bool:
 
 
 @part
-def publish_clipped(
-    scores: Scores, row: int, model: Model, mixing: Numbers64, label: float, learning: bool
-) -> tuple[float, float]:
-    """Clip the scores of apple and of the linear predictor, publish apple's, and return the bounds."""
+def publish_clipped(scores: Scores, row: int, model: Model, mixing: Numbers64, label: float, learning: bool) -> None:
+    """Clip the scores of apple and of the linear predictor, and publish apple's."""
     if learning:
         include_label(model.rule.loss, model.scalars.labels, label)
     low, high = bounds_of(model.rule.loss, model.scalars.labels)
     for k in range(APPLE + 1):
         mixing[k] = clip_score(mixing[k], low, high)
     publish(scores, row, model.rule, mixing[APPLE], mixing, label)
-    return low, high
 
 
 @part

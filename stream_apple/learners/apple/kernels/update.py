@@ -10,20 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_apple.core.jit import part, routine
-from stream_apple.learners.apple.kernels.decay import (
-    OF_APPLE,
-    OF_LINEAR,
-    catch_up,
-    catch_up_slot,
-    in_table_units,
-    shrink,
-)
-from stream_apple.learners.apple.state.model import Decay, LearningRule, Model, ModelScalars
-from stream_apple.learners.apple.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U0, U1, Element, Index, Slots
-from stream_apple.learners.apple.state.weights import APPLE, LINEAR
+from stream_apple.core.jit import part
+from stream_apple.learners.apple.state.model import LearningRule, Model, ModelScalars
+from stream_apple.learners.apple.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U1, Element, Index, Slots
 from stream_apple.learners.apple.state.work import ActiveFeatures
-from stream_apple.learners.losses import invariant_step, slope_of, squared_slope
+from stream_apple.learners.losses import invariant_step, squared_slope
 
 _LARGEST = float(MOST)
 
@@ -93,23 +84,6 @@ def change_of(rule: LearningRule, rate: float, normaliser: float, sensitivity: f
     return np.float32(min(max(by * normaliser, -_LARGEST), _LARGEST))
 
 
-@routine
-def decay_and_change(
-    rule: LearningRule, decay: Decay, which: int, rate: float, step_scale: tuple[float, float], target: Target
-) -> np.float32:
-    """Decay all weights of one predictor by one step; return what `change_of` does, in the table's units.
-
-    which       the predictor, see `decay.py`
-    step_scale  normaliser and sensitivity, as of `normalise`
-    """
-    normaliser, sensitivity = step_scale
-    loss, score, label = rule.loss, target.score, target.label
-    most = rate * target.importance
-    by = invariant_step(loss, score, label, most, sensitivity * normaliser)
-    shrink(decay, rule.decay, which, (by, slope_of(loss, score, label)), most)
-    return in_table_units(by * normaliser, decay.scale[which])
-
-
 @part
 def within_bounds(weight: np.float32) -> np.float32:
     """Clip a weight to +-MOST_WEIGHT: it would grow for ever on a stream whose values are next to zero."""
@@ -127,9 +101,7 @@ def widen(owner: Element, size: np.float32) -> None:
 
 
 @part
-def learn_apple(
-    model: Model, decay: Decay | None, features: ActiveFeatures, within: Index, found: Index, target: Target
-) -> None:
+def learn_apple(model: Model, features: ActiveFeatures, within: Index, found: Index, target: Target) -> None:
     """Update apple's weights of features[:found], which `gather` has copied, and clear their active marks.
 
     within  the values of features[:within] are within their scale
@@ -142,23 +114,11 @@ def learn_apple(
     for t in range(within, found):
         if abs(x[t]) > scale[t]:
             owner = slots[slot[t]]
-            if decay is not None and rule.decay.l1 > 0.0 and t > U0:
-                catch_up_slot(model.table, decay, slot[t])
             widen(owner, abs(x[t]))
             weight[t], scale[t] = owner["weight"], owner["scale"]
     normaliser, sensitivity = normalise(model.scalars, 0, rule, features, found, target)
     change = change_of(rule, rule.rate, normaliser, sensitivity, target)
-    first = U0
-    if decay is not None:
-        constant = slots[slot[0]]  # it does not decay
-        constant["weight"] = within_bounds(weight[0] + change * step[0])
-        constant["gradient"] = gradient[0]
-        constant["active"] = 0
-        first = U1
-        change = decay_and_change(rule, decay, OF_APPLE, rule.rate, (normaliser, sensitivity), target)
-        if rule.decay.l1 > 0.0:
-            catch_up(model.table, decay, features, found, APPLE)
-    for t in range(first, found):
+    for t in range(found):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["weight"] = learned
         owner["gradient"] = total
@@ -186,9 +146,7 @@ def gather_linear(slots: Slots, features: ActiveFeatures, base: Index) -> None:
 
 
 @part
-def learn_linear(
-    model: Model, decay: Decay | None, features: ActiveFeatures, base: Index, old: Index, found: Index, target: Target
-) -> None:
+def learn_linear(model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index, target: Target) -> None:
     """Update the linear predictor's weights of features [0, base), and of the newcomers [old, found) of degree 1.
 
     It moves these together in `slot` and `x`, so it has to be called after `learn_apple`.
@@ -201,16 +159,7 @@ def learn_linear(
     gather_linear(slots, features, base)
     normaliser, sensitivity = normalise(model.scalars, 1, rule, features, base, target)
     change = change_of(rule, rule.rate, normaliser, sensitivity, target)
-    first = U0
-    if decay is not None:
-        constant = slots[slot[0]]
-        constant["linear_weight"] = within_bounds(weight[0] + change * step[0])
-        constant["linear_gradient"] = gradient[0]
-        first = U1
-        change = decay_and_change(rule, decay, OF_LINEAR, rule.rate, (normaliser, sensitivity), target)
-        if rule.decay.l1 > 0.0:
-            catch_up(model.table, decay, features, base, LINEAR)
-    for t in range(first, base):
+    for t in range(base):
         owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
         owner["linear_weight"] = learned
         owner["linear_gradient"] = total

@@ -159,7 +159,6 @@ def merge(
         for start, stop in some:
             others = reader.read(start, stop)
             merge_buckets(reader.stack, others, out.part(start, stop), election, scratch, counted)
-        reader.finish()
         return _Part(counted, numbers, reader.stack_aside)
 
     each = -(-len(blocks) // parts)

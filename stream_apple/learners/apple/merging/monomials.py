@@ -7,8 +7,8 @@ again each time, until steps are next to nothing. With the mean, equal models me
 
 A model counts by the evidence for its weight: a model that does not have the monomial, or never learned it, counts
 nothing. All predictors that share an accumulator are averaged by it. The scale becomes the largest, as it bounds
-values. Counts of examples by label, and residuals, are averaged over all models, where those that lack the monomial
-count as 0: only proportions matter. Everything is computed in float64, in the order of the models.
+values. Residuals are averaged over all models, where those that lack the monomial count as 0: only proportions matter.
+Everything is computed in float64, in the order of the models.
 """
 
 import numpy as np
@@ -141,17 +141,6 @@ def write_monomial(stack: Stack, scratch: MergeScratch, which: Index, out: Table
     if len(out.residuals) > 0:
         out.residuals[place]["residuals"] = _mean_over(stack.residuals["residuals"], at)
         out.residuals[place]["squares"] = _mean_over(stack.residuals["squares"], at)
-    if len(out.counts) > 0:
-        out.counts[place]["positive"] = _mean_over(stack.counts["positive"], at)
-        out.counts[place]["negative"] = _mean_over(stack.counts["negative"], at)
-        attributes, order = U0, U0
-        for p in range(np.uint64(len(at))):
-            if at[p] >= 0:  # 0 says that it is not known; another model may know it
-                counts = stack.counts[p, np.uint64(at[p])]
-                attributes, order = max(attributes, counts["attributes"]), max(order, counts["order"])
-        out.counts[place]["attributes"], out.counts[place]["order"] = attributes, order
-    if len(out.ablations) > 0:
-        out.ablations[place] = _mean_over(stack.ablations, at)
 
 
 @part

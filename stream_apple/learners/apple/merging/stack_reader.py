@@ -6,14 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.learners.apple.merging.mergeable import ReadableModel
-from stream_apple.learners.apple.merging.stacks import empty_stack, gather_taken, settle_stack
-from stream_apple.learners.apple.new_model import decay_of, extent_of
-from stream_apple.learners.apple.state.model import Decay
+from stream_apple.learners.apple.merging.stacks import empty_stack, gather_taken
+from stream_apple.learners.apple.new_model import extent_of
 from stream_apple.learners.apple.state.table import BUCKET, empty_block
 
 
 class StackReader:
-    """Reads the buckets of models with equal options, and decays their weights; it has memory for a block of each.
+    """Reads the buckets of models with equal options; it has memory for a block of each.
 
     Buckets that have to wait until all blocks have been read are put aside.
 
@@ -24,7 +23,7 @@ class StackReader:
 
     stack        the other buckets of the block that was read last. To fill the same memory again is faster than to
                  take new memory, which the system would have to clear
-    stack_aside  all that have been put aside so far, not decayed before `finish`
+    stack_aside  all that have been put aside so far
     """
 
     def __init__(self, models: Sequence[ReadableModel], buckets: int, slots: int, aside: NDArray[np.int64]) -> None:
@@ -33,10 +32,6 @@ class StackReader:
         self._memory = empty_block(int(options.bits or 0), extent_of(options))
         self._aside = aside
         self._count = 0  # of those that have been put aside
-        self._rule = decay_of(options)
-        self._decays = [
-            Decay(each.sums["decay_scale"], each.sums["decay_drawn"]) for each in models if self._rule.active
-        ]
         self.stack = empty_stack(len(models), buckets, slots, self._memory)
         self.stack_aside = empty_stack(len(models), len(aside), len(aside) * BUCKET, self._memory)
         self._parts = [(self.stack.part(at), self.stack_aside.part(at)) for at in range(len(models))]
@@ -56,9 +51,4 @@ class StackReader:
             if len(aside):
                 gather_taken(part, aside, into_aside, self.stack_aside.starts[at], self._count)
         self._count += len(aside)
-        settle_stack(self.stack, len(others), self._decays, self._rule)
         return others
-
-    def finish(self) -> None:
-        """Decay the weights that were put aside."""
-        settle_stack(self.stack_aside, self._count, self._decays, self._rule)

@@ -5,15 +5,12 @@ no more memory than a block of each model. It holds copies, so the models stay a
 only the cache lines that hold something are read.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part
-from stream_apple.learners.apple.kernels.decay import settle
-from stream_apple.learners.apple.state.model import Decay, DecayRule
 from stream_apple.learners.apple.state.table import COMPANION, SIDES, SLOT, U0, U1, U3, Index, Table, taken_slots
 
 
@@ -45,22 +42,19 @@ class Stack(NamedTuple):
 
     All but `starts` are arrays [models, slots] like `Table`'s, [models, 0] where these are empty.
 
-    starts  int64[models, n]  where each bucket's slots begin, and where the last one's end; n is more than there are
-            buckets. After them is room for one more slot, because `settle` leaves out the last one
+    starts  int64[models, n]  where each bucket's slots begin, and where the last one's end; n is one more than there
+            are buckets
     """
 
     slots: NDArray[np.void]
     companions: NDArray[np.void]
     residuals: NDArray[np.void]
-    stamps: NDArray[np.float64]
-    counts: NDArray[np.void]
     class_weights: NDArray[np.float32]
-    ablations: NDArray[np.float64]
     starts: NDArray[np.int64]
 
-    def part(self, at: int, size: int | None = None) -> Table:
-        """Return the first `size` slots of one model as a table; None: all of them."""
-        columns = {name: getattr(self, name)[at, :size] for name in ("slots", "companions", *SIDES)}
+    def part(self, at: int) -> Table:
+        """Return the slots of one model as a table."""
+        columns = {name: getattr(self, name)[at] for name in ("slots", "companions", *SIDES)}
         return Table(tags=np.zeros(0, np.uint64), admission_filter=np.zeros(0, np.uint8), **columns)
 
 
@@ -69,7 +63,7 @@ def empty_stack(models: int, buckets: int, slots: int, like: Table) -> Stack:
 
     buckets, slots  the most of each model, of slots those that are taken
     """
-    size = slots + 1
+    size = slots
     side_arrays = {"companions": np.zeros((models, size if len(like.companions) else 0), COMPANION)}
     for name in SIDES:
         side = getattr(like, name)
@@ -97,15 +91,6 @@ def gather_taken(table: Table, buckets: NDArray[np.int64], into: Table, starts: 
             taken >>= U1
             place += U1
         starts[first + at + 1] = end
-
-
-def settle_stack(stack: Stack, buckets: int, decays: Sequence[Decay], rule: DecayRule) -> None:
-    """Write the decayed weights to the stack's first `buckets` buckets; those of a constant stay as they are."""
-    if not rule.active:
-        return
-    for at, decay in enumerate(decays):
-        slots = stack.part(at, int(stack.starts[at, buckets]) + 1)
-        settle(slots, Decay(*(array.copy() for array in decay)), rule)
 
 
 def copy_into(table: Table, given: Table) -> None:
@@ -138,11 +123,5 @@ def _copy_row(table: Table, place: Index, other: Table, to: Index) -> None:
         other.companions[to] = table.companions[place]
     if len(table.residuals) > 0:
         other.residuals[to] = table.residuals[place]
-    for c in range(table.stamps.shape[1] if len(table.stamps) > 0 else 0):
-        other.stamps[to, c] = table.stamps[place, c]
-    if len(table.counts) > 0:
-        other.counts[to] = table.counts[place]
     for c in range(table.class_weights.shape[1] if len(table.class_weights) > 0 else 0):
         other.class_weights[to, c] = table.class_weights[place, c]
-    if len(table.ablations) > 0:
-        other.ablations[to] = table.ablations[place]

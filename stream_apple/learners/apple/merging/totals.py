@@ -1,7 +1,7 @@
 """Merging of a model's totals: the state of its mixture, and its sums over examples.
 
-Sums over examples (N = `norm` and W = `weight` of ModelScalars, the stack's matrix, the curvature of trust) are
-averaged, not added, for the reason given in `monomials.py`. Each model counts by its own W, so a model that has learned
+Sums over examples (N = `norm` and W = `weight` of ModelScalars, the stack's matrix) are averaged, not added, for the
+reason given in `monomials.py`. Each model counts by its own W, so a model that has learned
 nothing counts nothing.
 
 - N and W become the sum of W * N over the sum of W, and likewise for W itself. Steps depend on their ratio.
@@ -10,8 +10,7 @@ nothing counts nothing.
 - The shares become their geometric mean. A share is the exponential of minus a predictor's loss so far, so this is the
   share that belongs to the mean of the losses. The shares are tempered first, to the unit of the heaviest example of
   all models.
-- Trust in naive Bayes becomes the mean by curvature, which is Newton's method on the sum.
-- The range of labels becomes the widest. The decay of weights starts again, as the table was settled.
+- The range of labels becomes the widest.
 
 An array that is equal in all models stays as it is, to the bit.
 """
@@ -23,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES, RIDGE
-from stream_apple.learners.apple.kernels.naive_bayes import CURVATURE, TRUST
 from stream_apple.learners.apple.state.weights import PREDICTORS
 from stream_apple.learners.losses import SQUARED
 
@@ -34,7 +32,6 @@ MERGED_SUMS = frozenset(
     {
         *("norm", "weight", "labels"),
         *("stack", "curvature", "shares", "heaviest"),
-        *("start", "decay_scale", "decay_drawn"),
     }
 )
 """The names in `Learner.sums` of the arrays that are merged; the others belong to the stream that a model learned."""
@@ -55,13 +52,7 @@ def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], loss: int)
         unit = spread * spread if loss == SQUARED else 1.0
         merged["stack"] = _merge_stack(rows["stack"], rows["curvature"], shares_of, unit)
         merged["curvature"] = _mean(rows["curvature"], shares_of)
-    if "start" in rows:
-        curvatures = _proportions([float(start[CURVATURE]) for start in rows["start"]])
-        merged["start"] = np.zeros(2)
-        merged["start"][[TRUST, CURVATURE]] = _mean(rows["start"], curvatures)[[TRUST, CURVATURE]]
-    if "decay_scale" in rows:
-        merged["decay_scale"], merged["decay_drawn"] = (np.full_like(rows["decay_scale"][0], value) for value in (1, 0))
-    for name in merged.keys() - {"decay_scale", "decay_drawn"}:
+    for name in merged:
         if all(np.array_equal(row, rows[name][0]) for row in rows[name]):
             merged[name] = rows[name][0].copy()
     return merged

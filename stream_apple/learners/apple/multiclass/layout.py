@@ -23,17 +23,14 @@ from stream_apple.learners.apple.state.work import LANES, Numbers64
 BLOCK_OF_WEIGHTS, BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_LINEAR_GRADIENTS, BLOCK_OF_AVERAGES = range(5)
 CLASS_EXPANDED, CLASS_LINEAR, CLASS_AVERAGE, CLASS_STACK = range(4)
 """What has scores in the scratch: apple (or the only predictor), the linear one alongside, the average, the stack."""
-CLASS_MIXED, CLASS_LATEST, CLASS_MISSES, CLASS_FOLLOWING = range(4, 8)
-"""What has scores there besides: mixture, latest label, latest misses, and what combines them."""
 
 
 class ClassWork(NamedTuple):
     """The scratch of one example of k classes, with room for n, which is k rounded up to whole LANES.
 
-    scores         float64[8 * n]  of each predictor, of whose n numbers k are used; `softmax` makes the largest 0
-    probabilities  float64[8 * n]  their softmax
-    published      float64[k]      the mixture's probabilities, which are published unless `followed` are
-    followed       float64[k]      the probabilities that are published where the latest label is followed
+    scores         float64[4 * n]  of each predictor, of whose n numbers k are used; `softmax` makes the largest 0
+    probabilities  float64[4 * n]  their softmax
+    published      float64[k]      the probabilities that are published
     rivals         float64[n]      the softmax over the classes that are not the label
     sensitivity    float64[n]      the score's change per unit of step
     slopes         float32[n]      importance times the squared slope
@@ -43,7 +40,6 @@ class ClassWork(NamedTuple):
     scores: Numbers64
     probabilities: Numbers64
     published: Numbers64
-    followed: Numbers64
     rivals: Numbers64
     sensitivity: Numbers64
     slopes: Floats
@@ -61,9 +57,8 @@ def empty_class_work(classes: int) -> ClassWork:
     """Return scratch for `classes` classes; empty arrays if there are 0."""
     room = -(-classes // LANES) * LANES
     return ClassWork(
-        np.zeros((CLASS_FOLLOWING + 1) * room),
-        np.zeros((CLASS_FOLLOWING + 1) * room),
-        np.zeros(classes),
+        np.zeros((CLASS_STACK + 1) * room),
+        np.zeros((CLASS_STACK + 1) * room),
         np.zeros(classes),
         np.zeros(room),
         np.zeros(room),

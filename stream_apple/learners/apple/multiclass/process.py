@@ -19,11 +19,9 @@ from stream_apple.learners.apple.kernels.admission import admit
 from stream_apple.learners.apple.kernels.drift import Watch
 from stream_apple.learners.apple.kernels.expansion import expand
 from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
-from stream_apple.learners.apple.kernels.persistence import temper_persistence
 from stream_apple.learners.apple.kernels.rows import count_learned, is_learned, row_features
 from stream_apple.learners.apple.kernels.update import clear_active, gather_base
 from stream_apple.learners.apple.multiclass.class_drift import has_class_loss_risen
-from stream_apple.learners.apple.multiclass.class_persistence import follow_latest_class, learn_class_persistence
 from stream_apple.learners.apple.multiclass.class_stack import learn_class_stack, stack_classes
 from stream_apple.learners.apple.multiclass.class_update import (
     admit_classes,
@@ -66,12 +64,11 @@ def process_classes(
     slots, rule, features, counts = model.table.slots, model.rule, work.features, model.scalars.counts
     stride = np.uint64(len(class_work.rivals))
     third = CLASS_STACK if rule.class_stack else CLASS_EXPANDED
-    persistence, following = model.persistence, len(model.persistence.share) > 0
     predictors = CLASS_AVERAGE + 1 if rule.mixed else CLASS_LINEAR + 1 if rule.alongside else CLASS_EXPANDED + 1
     for row in range(start, stop):
         label, importance = batch.labels[row], batch.weights[row]
         learning, example = is_learned(batch, row, learn), row_features(batch, row)
-        old, wanted = expand(model, example, learning, work, None, None)
+        old, wanted = expand(model, example, learning, work, None)
         base, wider = gather_classes(model, features, old, class_work)
         finite = True
         for which in range(predictors):
@@ -81,29 +78,21 @@ def process_classes(
             finite = stack_classes(model.mixture, class_work, rule.classes)
         if finite:
             mix_classes(model, class_work, third)
-            if following:
-                finite = follow_latest_class(persistence, class_work, rule.classes)
         if not finite:
             clear_active(slots, features, old)
             return row
-        shown = class_work.followed if following else class_work.published
-        publish_classes(model, class_work, shown, scores, row, label)
+        publish_classes(model, class_work, scores, row, label)
         if not learning:
             clear_active(slots, features, old)
             continue
-        found = admit(model, None, work, old, wanted)
+        found = admit(model, work, old, wanted)
         count_learned(counts, example, found)
         y = int(label)
         if rule.mixed:
             keep_recent(model.recent, example, label, importance)
-            heaviest = model.mixture.heaviest[0]
             learn_class_shares(model.mixture, class_work, y, importance, third)
             if rule.class_stack:
                 learn_class_stack(model.mixture, class_work, work.mixing, rule.classes, y, importance)
-            if following:
-                temper_persistence(persistence, heaviest, model.mixture.heaviest[0])
-                heaviest = model.mixture.heaviest[0]
-                learn_class_persistence(persistence, class_work, work.mixing, rule.classes, y, importance, heaviest)
         admit_classes(model, features, old, found)
         widen_classes(model, features, U0 if wider else old, found)
         prepare_step(model, features, found, CLASS_EXPANDED, class_work, y, importance)
@@ -112,10 +101,8 @@ def process_classes(
             base = gather_base(slots, features, base, old, found)
             prepare_step(model, features, base, CLASS_LINEAR, class_work, y, importance)
             step_linear(model, features, base, class_work)
-        if watch is not None:
-            loss = 0.0 - math.log(class_work.published[y]) if following else scores.losses[row]
-            if has_class_loss_risen(watch, loss, class_work.published, y):
-                return -2 - row
+        if watch is not None and has_class_loss_risen(watch, scores.losses[row], class_work.published, y):
+            return -2 - row
     return -1
 
 
@@ -139,11 +126,9 @@ def mix_classes(model: Model, class_work: ClassWork, third: int) -> None:
 
 
 @part
-def publish_classes(
-    model: Model, class_work: ClassWork, published: Numbers64, scores: Scores, row: int, label: float
-) -> None:
-    """Write the row of `scores`, given the probabilities to publish, float64[k]."""
-    rule, probabilities = model.rule, class_work.probabilities
+def publish_classes(model: Model, class_work: ClassWork, scores: Scores, row: int, label: float) -> None:
+    """Write the row of `scores`: `mix_classes` has written the probabilities to publish."""
+    rule, probabilities, published = model.rule, class_work.probabilities, class_work.published
     k, stride = rule.classes, len(class_work.rivals)
     linear_first = (CLASS_LINEAR if rule.alongside else CLASS_EXPANDED) * stride
     best = most_probable(published, 0, k)

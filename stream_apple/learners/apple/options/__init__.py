@@ -22,7 +22,6 @@ from stream_apple.learners.apple.options.declared_options import (
     LEARNING_RATE,
     MAX_FEATURES_PER_EXAMPLE,
     RESERVOIR,
-    Collisions,
     Combine,
     DeclaredOptions,
     Discretise,
@@ -31,7 +30,6 @@ from stream_apple.learners.apple.options.declared_options import (
     Method,
     OnOff,
     Selection,
-    WarmStart,
 )
 from stream_apple.learners.apple.options.defaults import default_of
 from stream_apple.learners.apple.options.learner_options import RESERVOIR_ENTRIES, Options
@@ -52,7 +50,6 @@ __all__ = [
     "MERGEABLE",
     "RESERVOIR",
     "RESERVOIR_ENTRIES",
-    "Collisions",
     "Combine",
     "Declaration",
     "DeclaredOptions",
@@ -65,7 +62,6 @@ __all__ = [
     "OnOff",
     "Options",
     "Selection",
-    "WarmStart",
     "default_of",
     "mergeable",
     "parse_ngrams",

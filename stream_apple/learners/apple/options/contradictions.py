@@ -47,35 +47,18 @@ def _row(given: Where, option: str, values: Allowed, because: str) -> Contradict
     return Contradiction(conditions(given), Condition(option, values), because)
 
 
-_TUPLES: Where = {"method": ("tuples",)}
-_NO_TUPLES: Where = {"method": Except("tuples")}
 _SOFTMAX: Where = {"loss": ("softmax",)}
 _PLAIN: Where = {"descent": ("plain",)}
-_ABOVE_0 = NumberBounds(0, 1000)
 _CENTRED = IntegerBounds(1, RESERVOIR.high)
-_FOR_TUPLES = "it says which tuples are learned from"
 _GROWTH = "it says how apple grows"
 _NO_CUTS = "no cuts are made"
-_ADAPTIVE = "the rest is made for the adaptive update"
 _ONE_SCORE = "the rest is made for labels that have one score"
-_TWO_LABELS = "the rest counts two kinds of labels"
-_DECAYS = "weights shrink by themselves"
-_ONCE = "examples are counted by label"
-_OWN_SLOT = "it is kept of each feature, in a slot of its own"
 
 CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"method": Except("apple")}, "combine", ("off",), "the mixture is of apple's predictors"),
-    _row(_SOFTMAX, "method", ("apple", "linear", "quadratic", "cubic"), _ONE_SCORE),
-    _row(_TUPLES, "selection", ("mi", "cv"), "it scores tuples"),
-    _row(_NO_TUPLES, "selection", ("evidence", "weight", "ssm", "mi"), "`cv` scores tuples"),
-    _row(_TUPLES | {"loss": ("squared",)}, "selection", ("cv",), _TWO_LABELS),
-    _row(_NO_TUPLES | {"loss": ("squared",)}, "selection", ("evidence", "weight", "ssm"), _TWO_LABELS),
-    _row({"combine": ("mix",)}, "selection", ("evidence", "weight", "mi"), "residuals are kept of one score"),
+    _row({"combine": ("mix",)}, "selection", ("evidence", "weight"), "residuals are kept of one score"),
     _row(
-        _NO_TUPLES | {"combine": ("off",)},
-        "selection",
-        ("weight", "ssm", "mi"),
-        "how often monomials were learned is kept in a mixture",
+        {"combine": ("off",)}, "selection", ("weight", "ssm"), "how often monomials were learned is kept in a mixture"
     ),
     _row({"combine": ("off",)}, "product_budget", (0,), "what parents earn is measured in a mixture"),
     _row({"combine": ("off",)}, "budget_per_feature", (0.0,), "what parents earn is measured in a mixture"),
@@ -83,19 +66,12 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"combine": ("off",)}, "votes", ("all",), "the filter of a plain model has no votes"),
     _row({"combine": ("off",)}, "shrinkage", (0.0,), "a model of the paper has no averages"),
     _row(_SOFTMAX, "shrinkage", (0.0,), _ONE_SCORE),
-    _row({"l1": _ABOVE_0}, "shrinkage", (0.0,), _DECAYS),
-    _row({"l2": _ABOVE_0}, "shrinkage", (0.0,), _DECAYS),
     _row({"combine": ("off",)}, "stack_loss", ("plain",), "a model of the paper has one predictor"),
     _row({"combine": ("off",)}, "early_growth", (0,), "a model of the paper grows when epochs end"),
     _row({"combine": ("off",)}, "rehearsal", ("off",), "a model of the paper learns each example once"),
-    _row({"selection": ("mi",)}, "rehearsal", ("off",), _ONCE),
-    _row({"warm_start": ("naive_bayes",)}, "rehearsal", ("off",), _ONCE),
-    _row({"l1": _ABOVE_0}, "rehearsal", ("off",), _DECAYS),
-    _row({"l2": _ABOVE_0}, "rehearsal", ("off",), _DECAYS),
     _row({"personalise": Except("")}, "rehearsal", ("off",), "a user's features are made of what is not kept"),
     _row({"combine": ("off",)}, "label_units", (0,), "a model of the paper learns labels as they are"),
     _row({"combine": ("off",)}, "drift", ("ignore",), "the slow predictors of a mixture go on as before"),
-    _row({"combine": ("off",)}, "persistence", ("off",), "a model of the paper has one predictor"),
     _row({"method": Except("apple")}, "max_degree", (FIRST["max_degree"],), _GROWTH),
     _row({"discretise": ("none", "quantile", "mdl")}, "centre", (0,), "no number is learned beside its interval"),
     _row({"discretise": ("spline",)}, "centre", _CENTRED, "numbers are centred by mean and deviation"),
@@ -104,28 +80,8 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"discretise": ("none",)}, "discretise_namespaces", ("",), _NO_CUTS),
     _row({"discretise": ("none",)}, "refit_epochs", (0,), _NO_CUTS),
     _row({"discretise": ("mdl",)}, "bins", (FIRST["bins"],), "it finds how many by itself"),
-    _row({"loss": Except("logistic")}, "warm_start", ("none",), _TWO_LABELS),
-    _row(_PLAIN, "warm_start", ("none",), _ADAPTIVE),
-    _row(_NO_TUPLES, "order", (0,), _FOR_TUPLES),
-    _row(_NO_TUPLES, "selection_share", (1.0,), _FOR_TUPLES),
-    _row(_NO_TUPLES, "hierarchical", (False,), _FOR_TUPLES),
-    _row(_TUPLES, "order", IntegerBounds(1, 4), "tuples have so many attributes"),
-    _row({"order": (1,)}, "selection_share", (1.0,), "the features are the base features"),
-    _row(_TUPLES, "alpha", (1.0,), _GROWTH),
-    _row(_TUPLES, "parents", (1.0,), _GROWTH),
-    _row(_TUPLES, "fallback", (False,), _GROWTH),
-    _row(_TUPLES, "descent", ("adaptive",), _ADAPTIVE),
-    _row(_TUPLES, "refit_epochs", (0,), "tuples are counted on the intervals of before"),
-    _row(_TUPLES, "ngrams", ((),), "a text's words are no attributes"),
-    _row({"method": ("apple", "cubic", "tuples")}, "collisions", ("evict",), "products of products are told by keys"),
-    _row(_PLAIN, "collisions", ("evict",), _ADAPTIVE),
-    _row({"selection": Except("weight")}, "collisions", ("evict",), _OWN_SLOT),
-    _row({"warm_start": ("naive_bayes",)}, "collisions", ("evict",), _OWN_SLOT),
-    _row({"method": ("quadratic",), "l1": _ABOVE_0}, "collisions", ("evict",), _OWN_SLOT),
-    _row({"method": ("quadratic",), "l2": _ABOVE_0}, "collisions", ("evict",), _OWN_SLOT),
-    _row({"collisions": ("share",)}, "refit_epochs", (0,), "weights of intervals that are gone can't be told apart"),
-    _row(_PLAIN, "l2", _ABOVE_0, "steps are 1 / (l2 * (t + 1)) long"),
-    _row(_PLAIN, "l1", (0.0,), _ADAPTIVE),
+    _row(_PLAIN, "l2", NumberBounds(0, 1000), "steps are 1 / (l2 * (t + 1)) long"),
+    _row({"descent": ("adaptive",)}, "l2", (0.0,), "it is the strength of the regularization of plain descent"),
     _row({"combine": ("mix",)}, "descent", ("adaptive",), "the mixture's predictors differ by their rates"),
     _row(
         {"loss": Except("logistic")},
@@ -143,14 +99,5 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"loss": ("squared",)}, "stack_loss", ("plain", "clipped"), "its scores are no probabilities"),
     _row({"loss": ("logistic",)}, "stack_loss", ("plain",), "its stack learns from the log loss anyway"),
     _row(_SOFTMAX, "stack_loss", ("plain", "log"), "its scores are not clipped to labels"),
-    _row(_SOFTMAX, "l1", (0.0,), _ONE_SCORE),
-    _row(_SOFTMAX, "l2", (0.0,), _ONE_SCORE),
-    _row(_SOFTMAX, "collisions", ("evict",), _ONE_SCORE),
-    _row(
-        {"selection_share": Except(1.0), "warm_start": ("naive_bayes",)},
-        "selection",
-        ("mi",),
-        "most of what a tuple says is in the start",
-    ),
 )
 """The rows in the order in which they are checked: of several faults the first is reported."""

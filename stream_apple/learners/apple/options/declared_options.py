@@ -10,14 +10,12 @@ from typing import Annotated, Literal
 from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, NGRAM, Ngrams, parse_ngrams
 from stream_apple.learners.declaration import IntegerBounds, NumberBounds, Option, declarations_of
 
-Method = Literal["apple", "linear", "quadratic", "cubic", "tuples"]
+Method = Literal["apple", "linear", "quadratic", "cubic"]
 Loss = Literal["squared", "logistic", "softmax"]
 Combine = Literal["mix", "off"]
-Selection = Literal["evidence", "weight", "ssm", "mi", "cv"]
+Selection = Literal["evidence", "weight", "ssm"]
 Descent = Literal["adaptive", "plain"]
-WarmStart = Literal["none", "naive_bayes"]
 Discretise = Literal["none", "quantile", "mdl", "auto", "spline"]
-Collisions = Literal["evict", "share"]
 Drift = Literal["ignore", "restart"]
 Votes = Literal["all", "sampled"]
 StackLoss = Literal["plain", "clipped", "log"]
@@ -40,12 +38,7 @@ class DeclaredOptions:
 
     method: Annotated[Method, Option("Which products of features are learned.")] = "apple"
     """Which products of features are learned, besides the features themselves. `apple`: those that prove useful while
-    the stream runs. `linear`: none. `quadratic`: all of two features; `cubic`: also all of three. `tuples`: all of
-    `order` features of different attributes; a feature's attribute is its name before the first "=". `tuples` is for
-    categories, and numbers in bins, with up to some dozens of attributes, whose few values keep their meaning: error
-    rates on covertype were .165 with `order = 3`, .194 with `quadratic` and .201 with `apple`; on poker hands .087 with
-    pairs, .097 and .255, and 0 with pairs and `warm_start`. `apple` is for thousands of words, and for meanings that
-    drift: on planted categories that drift its error rate was .215, and that of tuples .265."""
+    the stream runs. `linear`: none. `quadratic`: all of two features; `cubic`: also all of three."""
     loss: Annotated[Loss, Option("The loss that is minimised.")] = "squared"
     """The loss that is minimised: `squared` for labels that are amounts; `logistic` for two labels, 1 and either -1 or
     0; `softmax` for labels that are one of `classes`."""
@@ -64,8 +57,8 @@ class DeclaredOptions:
     `bits`. Time is proportional to classes times features."""
     bits: Annotated[int | None, Option("The table has 2^bits slots.  [default: 18, cubic 24]", BITS)] = None
     """The size of the table: 2^bits slots of 32 bytes for each partition, and a monomial takes one of them. With
-    `combine = "mix"` a base feature takes 16 bytes more. The default is 18; it is 24 with method `cubic`, and 22 with
-    `order` above 2. A full table evicts what is least useful."""
+    `combine = "mix"` a base feature takes 16 bytes more. The default is 18; it is 24 with method `cubic`. A full table
+    evicts what is least useful."""
     learning_rate: Annotated[
         float | None,
         Option("Step size.  [default: 0.5, of mixed classes 0.75]", LEARNING_RATE),
@@ -109,23 +102,16 @@ class DeclaredOptions:
     selection: Annotated[
         Selection | None,
         Option(
-            "How parents are chosen. ssm, the paper's other heuristic, needs --combine off; mi needs --loss logistic. "
-            "--method tuples chooses tuples by mi or cv.  [default: evidence in a mixture, else weight; tuples mi, "
-            "with squared loss cv]",
+            "How parents are chosen. ssm, the paper's other heuristic, needs --combine off.  [default: evidence in a "
+            "mixture, else weight]",
             first="weight",
             expert=True,
         ),
     ] = None
     """How the end of an epoch chooses parents with method `apple`. `evidence`, the default of a mixture: by weight
     times scale, with less for monomials that were seen seldom. `weight`, the default of `combine = "off"`: by weight
-    times scale. `mi`: by the summand of the mutual information that a monomial's presence has with the label (`loss =
-    "logistic"`; 32 bytes a slot more). `ssm`: by the squared residuals of its examples, the paper's other heuristic
-    (`combine = "off"`; 16 bytes a slot more). The default is best as a rule. Error rates of a mixture in one pass, `mi`
-    / `evidence`: poker hands .348/.358, covtype .224/.221, letter .106/.104, magic04 .160/.159, a9a .152/.152; with
-    `combine = "off"` `mi` was worse. With method `tuples` it scores the tuples of which `selection_share` keeps the
-    best. `mi`, the default with logistic loss: by their mutual information with the label, which favours attributes of
-    many values. `cv`, for either loss: by how much greater the loss would have been without them (8 bytes a slot more).
-    Both take 32 bytes a slot besides."""
+    times scale. `ssm`: by the squared residuals of its examples, the paper's other heuristic (`combine = "off"`; 16
+    bytes a slot more). The default is best as a rule."""
     product_budget: Annotated[
         int | None,
         Option(
@@ -192,7 +178,7 @@ class DeclaredOptions:
     shrinkage), w being the average weight of a feature at its largest value. On forty sets errors were .3 % lower, and
     on 200,000 examples whose labels need pairs of 20,000 words the loss was .362 for .370; with 0.0003 and 0.003 it was
     much the same. 0: a linear predictor at ten times the learning rate in its place, as in the first version; the only
-    choice with `combine = "off"`, `loss = "softmax"`, `l1` or `l2`."""
+    choice with `combine = "off"` or `loss = "softmax"`."""
     stack_loss: Annotated[
         StackLoss | None,
         Option(
@@ -237,8 +223,8 @@ class DeclaredOptions:
     they are cut, and the latest, up to 1,024, after each early growth. Otherwise new features would start from nothing,
     though examples with them are known (rehearsal: Robins 1995). Examples of one label are not learned again. Shares
     and stack of the mixture learn from each example once. On 41 sets of up to 8,000 examples errors were 6 % lower, on
-    20 others 9 %. `off`: each example is learned once, as in the first version; the only choice with `combine = "off"`,
-    `selection = "mi"`, `warm_start`, `personalise`, `l1` or `l2`."""
+    20 others 9 %. `off`: each example is learned once, as in the first version; the only choice with `personalise` or
+    `combine = "off"`."""
     label_units: Annotated[
         int | None,
         Option(
@@ -293,78 +279,13 @@ class DeclaredOptions:
     l2: Annotated[
         float,
         Option(
-            "Each step shrinks all weights by this much times its rate.", NumberBounds(0, 1000, closed=True), first=0.0
-        ),
-    ] = 0.0
-    """Weight decay: each step of a predictor shrinks all its weights but the constant's by this much times the step's
-    rate (Vowpal Wabbit's units). Set 0.0001 to 0.001 if there are fewer examples than features: on 1,000 news articles
-    of 10,000 words the mixture's test loss fell from .277 to .267. Otherwise the shrinking steps of the adaptive update
-    are enough: on 13,000 to 20,000 examples 0.00001 changed the loss by less than .003, mostly for the worse, and 0.001
-    added .01 to .25. Decay also forgets what is no longer seen."""
-    l1: Annotated[
-        float,
-        Option(
-            "Each step draws all weights to 0 by this much times its rate.",
+            "With --descent plain: the strength of the L2 regularization.",
             NumberBounds(0, 1000, closed=True),
             first=0.0,
+            expert=True,
+            section="",
         ),
     ] = 0.0
-    """Each step draws the weights to 0 by this much times its rate, divided by the feature's largest value; there they
-    stay, and the end of an epoch frees the slots of products without weight. Set 0.00001 with method `apple` if
-    features are many and rare, if the table is too small, or if people are to read the model: the mixture of 20news
-    kept 21,809 of 34,162 products, and its test loss fell from .185 to .181; that of a9a kept 3,912 of 4,618 at the
-    same loss. With `combine = "off"` it may cost more (20news: .227 to .270; a9a: .342 to .338). 0.0001 is too much: it
-    adds .005 to .08. A slot takes 16 bytes more, 40 in a mixture."""
-    order: Annotated[
-        int | None,
-        Option(
-            "With --method tuples: how many features of different attributes are multiplied.  [default: 2]",
-            IntegerBounds(0, 4),
-            first=0,
-        ),
-    ] = None
-    """How many features of different attributes are multiplied with method `tuples`; the base features are learned too.
-    The default is 2; 0 with other methods. With 3, error rates fell from .193 to .165 on covertype and from .063 to
-    .045 on letters (12 and 16 attributes, 30,000 and 16,000 examples), and not on two other sets, at three to four
-    times as many features an example. Tuples beyond `limits.max_features_per_example` are left out."""
-    selection_share: Annotated[
-        float,
-        Option(
-            "With --method tuples: keep this share of the tuples when an epoch has ended.",
-            NumberBounds(0, 1),
-            first=1.0,
-            expert=True,
-        ),
-    ] = 1.0
-    """Which share of the tuples that were seen is kept, by `selection`, when an epoch has ended and 1,000 examples were
-    seen (method `tuples`). Later examples learn from these alone, and the slots of the others are free. It makes the
-    table smaller and examples shorter, not predictions better: on four sets the error rates of pairs with .6 were
-    within .002 of those of all pairs, and on one they fell from .087 to .053; on two sets .3 of the triples were
-    enough. What is left out never comes back. A tuple with an attribute that comes later is learned at once, and judged
-    when that epoch ends."""
-    hierarchical: Annotated[
-        bool,
-        Option(
-            "With --selection-share: select attributes first, then pairs of those, and so on.", first=False, expert=True
-        ),
-    ] = False
-    """With `selection_share` below 1: the first epoch selects attributes, the second pairs of those, and so on up to
-    `order`. Use it if attributes are too many for all their tuples to be tried at once; otherwise error rates without
-    it were lower on three sets of four. It overlooks attributes that say something only together, and attributes that
-    come later are in no tuple."""
-    warm_start: Annotated[
-        WarmStart,
-        Option("Start scores from naive Bayes on the examples so far, with --loss logistic.", first="none"),
-    ] = "none"
-    """Where scores start before weights have learned anything, with `loss = "logistic"`. `none`: at 0. `naive_bayes`:
-    at the naive Bayes estimate from the examples so far, counted by features; by pairs with `quadratic`, by triples
-    with `cubic`. The estimate is trusted as far as it has proved right, and weights learn the rest. Use it for text
-    with any method, and for categories of few values, or intervals, with `quadratic` or `cubic`, if labels depend on
-    values together. Counts do not fade, so don't use it if the stream drifts or categories have many values. Error
-    rates in one pass, `none` / `naive_bayes`: poker hands, quadratic .207/.023 and cubic .141/.049; newsgroups, linear
-    .105/.093 and mixture .099/.092; letter, quadratic .076/.072; mushrooms, linear .011/.005; covtype .210/.208. If
-    many features say the same it may cost: a9a, quadratic .154/.155. Only features with the value 1 are counted. In a
-    mixture the linear predictors start at 0. It takes 32 bytes a slot more, and two to three times as long."""
     ngrams: Annotated[
         Mapping[str, int] | Ngrams,
         Option(
@@ -382,7 +303,7 @@ class DeclaredOptions:
     that is not named, `""` the features without one; 1 exempts a namespace from `"*"`. Use it for text whose words come
     in their order, if pairs say what single words don't: on 10,605 sentences about films AUC rose from .807 to .813
     with `linear` and from .814 to .823 with `apple`, at twice the features. If the order means nothing, as where words
-    are sorted by number, it costs: 20news so sorted fell from .964 to .959. Not with method `tuples`. See *Words side
+    are sorted by number, it costs: 20news so sorted fell from .964 to .959. See *Words side
     by side* in `docs/choosing-a-learner.md`."""
     discretise: Annotated[
         Discretise | None,
@@ -467,8 +388,7 @@ class DeclaredOptions:
     last cuts. 0: never. Use it if numbers move away from where they were when the stream began, such as prices, or
     sensors that age: a number that becomes ten times as large lies in the outermost interval for ever. A feature whose
     cuts still fit its values keeps them, and all that its intervals have learned. Of one that has moved the intervals
-    are new features; the old ones and their products lose their slots at once. Not with method `tuples` or `collisions
-    = "share"`."""
+    are new features; the old ones and their products lose their slots at once."""
     personalise: Annotated[
         str,
         Option(
@@ -485,29 +405,6 @@ class DeclaredOptions:
     features mean to them: with 100 planted users, a tenth of whom mean the opposite, a quarter less spam passes at 1 %
     of false alarms; if nobody differs, a third more does. A user without history gets the shared score. Partition the
     topic by user, or each partition learns a fragment of every user; `bits` must hold users times features."""
-    collisions: Annotated[
-        Collisions, Option("share: the hashing trick, with --method linear or quadratic.", first="evict", expert=True)
-    ] = "evict"
-    """What happens to features for which the table has no room. `evict`: the least useful one loses its slot. `share`,
-    for methods `linear` and `quadratic`: the hashing trick; features of equal hash share a weight, which `inspect`
-    can't name. If there is room, both are the same. Use `share` for `quadratic` if products outnumber the slots by far
-    (20news in 2^18: test error .131, and .201 with `evict`); with `linear` it loses what `evict` keeps. See *Features
-    that share weights* in `docs/choosing-a-learner.md`."""
-    persistence: Annotated[
-        OnOff,
-        Option(
-            "on: scores also follow the latest label; only if that is known before the next example is scored.",
-            first="off",
-            expert=True,
-        ),
-    ] = "off"
-    """Whether scores also follow the latest label, as far as that has helped: in many streams an example's label is
-    like the one before, whatever its features. Only where each label is known before the next example is scored, the
-    loss is then that of answers that can be used. Of records in the order of time errors were .31 to .89 times as large
-    on three sets; on 53 others, most of them shuffled, they were the same. Once a label has come later than its example
-    (`pending_labels`), nothing follows it any more. Leave it `off` for examples that `join` has made: these come with
-    their labels, which were not known when an answer was needed. See *Labels that persist* in
-    `docs/choosing-a-learner.md`."""
     pending_labels: Annotated[
         int,
         Option(

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from stream_apple.learners.apple.options.conditions import Condition, Except, Where, conditions
+from stream_apple.learners.apple.options.conditions import Condition, Where, conditions
 from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST
 
 
@@ -34,25 +34,18 @@ def _row(option: str, value: object, where: Where | None = None) -> Default:
     return Default(option, value, conditions(where or {}))
 
 
-_TUPLES: Where = {"method": ("tuples",)}
 _MIX: Where = {"combine": ("mix",)}
 _SQUARED: Where = {"loss": ("squared",)}
 _SOFTMAX: Where = {"loss": ("softmax",)}
 _NO_CLASSES: Where = {"loss": ("squared", "logistic")}
-_NO_DECAY: Where = {"l1": (0,), "l2": (0,)}
-_NOT_COUNTED: Where = {"selection": Except("mi"), "warm_start": ("none",)}
 _VALUES_TOO: Where = {"discretise": ("auto", "spline")}  # beside intervals: fewer of these will do, and fewer examples
 
 DEFAULTS: tuple[Default, ...] = (
     _row("combine", "mix", {"method": ("apple",)}),
-    _row("order", 2, _TUPLES),
     _row("bits", 24, {"method": ("cubic",)}),
-    _row("bits", 22, {"order": (3, 4)}),
     _row("bits", 18),
     _row("learning_rate", 0.75, _MIX | _SOFTMAX),
     _row("learning_rate", 0.5),
-    _row("selection", "mi", _TUPLES | {"loss": ("logistic",)}),
-    _row("selection", "cv", _TUPLES),
     _row("selection", "evidence", _MIX),
     _row("discretise", "spline", _MIX),
     _row("bins", 6, _VALUES_TOO),
@@ -67,8 +60,8 @@ DEFAULTS: tuple[Default, ...] = (
     _row("budget_per_feature", 16.0, _MIX | {"product_budget": (None,)}),  # a budget that was asked for holds as it is
     _row("product_budget", 500, _MIX | _VALUES_TOO | {"budget_per_feature": (0,)}),
     _row("product_budget", 1000, _MIX),
-    _row("rehearsal", "on", _MIX | _NOT_COUNTED | _NO_DECAY | {"personalise": ("",)}),
-    _row("shrinkage", 0.001, _MIX | _NO_CLASSES | _NO_DECAY),
+    _row("rehearsal", "on", _MIX | {"personalise": ("",)}),
+    _row("shrinkage", 0.001, _MIX | _NO_CLASSES),
     _row("drift", "restart", _MIX),
     _row("label_units", 10, _MIX | _SQUARED),
     _row("stack_loss", "clipped", _MIX | _SQUARED),

@@ -13,13 +13,9 @@ RESERVOIR_ENTRIES = 1 << 15
 manifest, which has them all, stays below Kafka's default limit for a message."""
 
 # Sizes of the arrays of `state/table.py` and `state/work.py`, which can't be imported here.
-_SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES, _COUNTS_BYTES = 32, 16, 16, 32
+_SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES = 32, 16, 16
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
 _SCRATCH_BYTES = 92  # for each feature of an example
-_ORIGINS_BYTES = 48  # likewise, if examples are counted by label
-_TUPLE_NODE_BYTES, _ABLATION_BYTES = 24, 8
-_PLACE_BYTES = 4  # of each slot, where features share them
-_STAMP_BYTES = 8  # of what `kernels/decay.py` has beside each slot
 _PREPARED_BYTES = 30 << 20  # of what `preparation/preparation.py` makes at once
 _ENTRY_BYTES = 28  # of a reservoir: key, value, namespace and attribute
 _EXAMPLE_BYTES = 32  # size, label, importance weight and priority
@@ -63,22 +59,6 @@ class Options(DeclaredOptions):
         return self.discretise in {"auto", "spline"}
 
     @property
-    def selects_tuples(self) -> bool:
-        """Whether some tuples will be left out (Zaidi, Petitjean, Webb: sALR^n, and hsALR^n level by level)."""
-        return bool(self.order) and self.selection_share != 1.0
-
-    @property
-    def counted(self) -> bool:
-        """Whether examples are counted by label for each monomial."""
-        chosen_by = self.selects_tuples or (self.selection == "mi" and self.method != "tuples")
-        return chosen_by or self.warm_start != "none"
-
-    @property
-    def ablated(self) -> bool:
-        """Whether each monomial's contribution to predictions is measured."""
-        return self.selects_tuples and self.selection == "cv"
-
-    @property
     def namespaces_to_discretise(self) -> tuple[str, ...]:
         """The names of the namespaces; ("",) for all."""
         return tuple(name.strip() for name in self.discretise_namespaces.split(","))
@@ -104,9 +84,8 @@ class Options(DeclaredOptions):
         return max(dict(self.ngrams).values(), default=1)
 
     def wanted_columns(self) -> frozenset[str]:
-        """Return which of the fields `spaces`, `attributes` and `users` of batches this model needs."""
+        """Return which of the fields `spaces` and `users` of batches this model needs."""
         wanted = {
-            "attributes": self.method == "tuples",
             "spaces": self.discretise_namespaces or self.ngrams or self._namespace_of_users,
             "users": self.personalise == BY_KEY,
         }
@@ -122,15 +101,9 @@ class Options(DeclaredOptions):
         slots = 1 << int(self.bits or 0)
         each = _SLOT_BYTES
         each += _COMPANION_BYTES if self.mixed else 0
-        each += (5 if self.mixed else 2) * _STAMP_BYTES if self.l1 > 0.0 else 0
         each += _RESIDUALS_BYTES if self.selection == "ssm" else 0
-        each += _COUNTS_BYTES if self.counted else 0
-        each += _ABLATION_BYTES if self.ablated else 0
-        each += _PLACE_BYTES if self.collisions == "share" else 0
         each += 4 * self.classes * self.class_blocks
         scratch = _SCRATCH_BYTES
-        scratch += _ORIGINS_BYTES if self.counted else 0
-        scratch += _TUPLE_NODE_BYTES if self.method == "tuples" else 0
         prepared = self._discretisation_bytes()
         if self.personalise or self.ngrams:  # examples become as long before they are expanded, many at once
             scratch += _SCRATCH_BYTES

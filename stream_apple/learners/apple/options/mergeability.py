@@ -30,9 +30,6 @@ def why_not_merged(options: Options) -> str:
 
 def why_not_started_from(options: Options) -> str:
     """Return, as `why_not_merged` does, why no model can start from one of these options; "" if one can."""
-    if options.selects_tuples:
-        found = options.selection_share
-        return f"expected learner.selection_share = 1, found {found!r}: each model selects tuples of its own"
     if options.descent == "plain":
         return "expected learner.descent = adaptive, found 'plain': its weights have no accumulators to be averaged by"
     return ""

@@ -5,12 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.learners.apple.state.table import Table, Words
+from stream_apple.learners.apple.state.table import Table
 
 MAX_DEGREE = 250  # degrees are kept in a byte
 GROWN_AT = 3  # index of `Recent.filled`
 EXAMPLES, NONZEROS, FEATURES, TRUNCATED, OCCUPIED, EVICTED, DEFERRED, REFUSED = range(8)  # indices of counts
-LEVEL, SEEN, SINCE = range(3)  # indices of `Tuples.state`
 
 Bounds = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -21,45 +20,11 @@ class ExpansionRule(NamedTuple):
 
     exhaustive    every monomial below `max_degree` is a parent
     max_features  of an example after expansion
-    hash_bits     bits of the hash by which features share slots, see `shared_expansion.py`; 0: they share none
     """
 
     exhaustive: bool
     max_degree: int
     max_features: int
-    hash_bits: int
-
-
-class TupleRule(NamedTuple):
-    """Says which tuples of attributes have features; see `tuple_expansion.py`.
-
-    order      how many attributes each tuple has; 0 if method is not tuples
-    by_level   each level selects among the tuples whose smaller tuples were all selected
-    selecting  some tuples are left out
-    """
-
-    order: int
-    by_level: bool
-    selecting: bool
-
-
-class DecayRule(NamedTuple):
-    """The amounts of L2 and L1 regularisation; `active` says whether either is above 0."""
-
-    l2: float
-    l1: float
-    active: bool
-
-
-class Decay(NamedTuple):
-    """How far the weights of each predictor have shrunk since the table was last settled; empty without regularisation.
-
-    scale  float64[2], or float64[5] if predictors are mixed  a weight is scale * the number in the table
-    drawn  of the same shape  the L1 shrinkage so far, in the table's units, see `decay.py`
-    """
-
-    scale: NDArray[np.float64]
-    drawn: NDArray[np.float64]
 
 
 class LearningRule(NamedTuple):
@@ -73,21 +38,16 @@ class LearningRule(NamedTuple):
     shrinkage  of average weights, see `mixed_update.py`; 0: there is a fast linear predictor in place of the shrunk one
     clipped_stack  the stack learns from the loss of its clipped score, see `mixture.py`
     class_stack  a mixture of classes has a stack, see `multiclass/class_stack.py`
-    warm_start  scores start from naive Bayes over tuples of so many features, see `naive_bayes.py`; 0: they do not
-    plain_l2   the regularisation of plain gradient descent, see `plain_descent.py`; 0: the update is adaptive
+    theorem_1_lambda  the regularization of plain gradient descent, see `theorem_1.py`; 0: the update is adaptive
     classes    the number of classes of the softmax loss, see `multiclass/`; 0: there is one score
-    decay      the regularisation of the adaptive update
     """
 
     loss: int
     rate: float
     expansion: ExpansionRule
-    tuples: TupleRule
     alongside: bool
     mixed: bool
-    warm_start: int
-    plain_l2: float
-    decay: DecayRule
+    theorem_1_lambda: float
     classes: int = 0
     sampled_votes: bool = False
     shrinkage: float = 0.0
@@ -128,21 +88,6 @@ class Mixture(NamedTuple):
     late: NDArray[np.float64]
 
 
-class Persistence(NamedTuple):
-    """What follows the latest labels; empty arrays if nothing does. See `persistence.py`.
-
-    share      float64[1]  of the predictor that sees the latest label in what is published
-    weights    float64[3]  its weights: of the mixture's score, the latest label, and the latest misses of the score
-    curvature  float64[9]  its matrix of second derivatives, of which the lower half is kept
-    latest     float64[2]  the latest label, and the mean of the latest misses; of k classes float64[1 + k]
-    """
-
-    share: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    curvature: NDArray[np.float64]
-    latest: NDArray[np.float64]
-
-
 class Recent(NamedTuple):
     """The latest examples, in two halves that are filled in turn; empty if predictors do not mix.
 
@@ -165,32 +110,11 @@ class Recent(NamedTuple):
     weights: NDArray[np.float64]
 
 
-class Tuples(NamedTuple):
-    """The tuples of attributes that were selected; empty sets before the first selection, and with other methods.
-
-    A tuple is a set of attributes, and its key the sum of theirs mod 2^64.
-
-    chosen  uint64[2^k]  the keys of the tuples that may have features, as a set: see `tuple_expansion.set_of`
-    known   uint64[2^k]  the keys of the attributes that tuples were chosen from, as a set
-    state   int64[3]     LEVEL: the order of the tuples that are being explored, one above the last order when all are
-                         selected; SEEN: how many tuples the last selection chose from; SINCE: how many examples had
-                         been learned at that selection
-    """
-
-    chosen: Words
-    known: Words
-    state: NDArray[np.int64]
-
-
 class Model(NamedTuple):
-    """All that kernels need of a model; `start` holds the trust in naive Bayes, see `naive_bayes.py`, or is empty."""
+    """All that kernels need of a model."""
 
     table: Table
     scalars: ModelScalars
     rule: LearningRule
     mixture: Mixture
-    persistence: Persistence
     recent: Recent
-    tuples: Tuples
-    start: NDArray[np.float64]
-    decay: Decay

@@ -61,21 +61,12 @@ COMPANION = np.dtype(
         ("fast_linear", np.float32),  # and at a higher one
     ]
 )
-# What a monomial has in addition if parents are selected by squared residuals, see `residuals.py`.
+# What a monomial has in addition if parents are selected by squared residuals, see `residuals.py`. Like all rows beside
+# slots it has no gaps between fields: digests cover rows as bytes, and NumPy copies fields, not what lies between them.
 RESIDUALS = np.dtype(
     [
         ("residuals", np.float64),  # sum of importance * residual^2 * x^2,
         ("squares", np.float64),  # and of importance * x^2
-    ]
-)
-# What a monomial has in addition if examples are counted by label. It has no gaps between fields, like all rows beside
-# slots: digests cover rows as bytes, and NumPy copies fields, not what lies between them.
-COUNTS = np.dtype(
-    [
-        ("attributes", np.uint64),  # the sum of the keys of its features' attributes
-        ("positive", np.float64),  # importance of its examples with a label above 0,
-        ("negative", np.float64),  # and of the others
-        ("order", np.uint64),  # how many features it is the product of, if all differ; 0 if not, or if nobody knows
     ]
 )
 PARENT = np.uint8(1)  # the bit of `parent` that a parent has
@@ -98,13 +89,8 @@ class Table(NamedTuple):
     companions        COMPANION[2^bits + 1] or COMPANION[0], by the slot's number: used for slots of degree 0 and 1.
                       Memory that was never written costs nothing, so only base features cost any
     residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: used for all slots
-    stamps            float64[2^bits + 1, n] or float64[0, 0], by the slot's number: with L1, the total shrinkage at the
-                      time when this slot was last written, for each of n predictors, see `decay.py`
-    counts            COUNTS[2^bits + 1] or COUNTS[0], by the slot's number
     class_weights     float32[2^bits + 1, columns] or float32[0, 0], by the slot's number: the weights of each class,
                       see `multiclass/layout.py`
-    ablations         float64[2^bits + 1] or float64[0], by the slot's number: what the monomial adds to predictions,
-                      see `ablation.py`
     """
 
     slots: Slots
@@ -112,10 +98,7 @@ class Table(NamedTuple):
     admission_filter: NDArray[np.uint8]
     companions: Slots
     residuals: Slots
-    stamps: NDArray[np.float64]
-    counts: Slots
     class_weights: NDArray[np.float32]
-    ablations: NDArray[np.float64]
 
     def part(self, start: int, stop: int, memory: "Table | None" = None) -> "Table":  # noqa: ARG002  see `ReadableTable`
         """Return views of slots [start, stop), which are whole buckets or the constant's, as a table of their own."""
@@ -148,7 +131,7 @@ class Table(NamedTuple):
             raise _too_large(len(self.slots), error) from error
 
 
-SIDES = ("residuals", "stamps", "counts", "class_weights", "ablations")
+SIDES = ("residuals", "class_weights")
 """The side arrays, which a table has if its options need them; rows of free slots are all 0."""
 
 
@@ -157,14 +140,11 @@ class Extent(NamedTuple):
 
     mixed      whether predictors are mixed, so that base features have companions
     residuals  whether parents are selected by squared residuals
-    stamps, counts, ablations, class_columns  see `Table`; 0 without stamps or classes
+    class_columns  see `Table`; 0 without classes
     """
 
     mixed: bool = False
     residuals: bool = False
-    stamps: int = 0
-    counts: bool = False
-    ablations: bool = False
     class_columns: int = 0
 
 
@@ -181,10 +161,7 @@ def empty_table(bits: int, extent: Extent) -> Table:
             np.zeros(2 * buckets if extent.mixed else buckets, np.uint8),
             np.zeros(size if extent.mixed else 0, COMPANION),
             np.zeros(size if extent.residuals else 0, RESIDUALS),
-            np.zeros((size if extent.stamps else 0, extent.stamps)),
-            np.zeros(size if extent.counts else 0, COUNTS),
             np.zeros((size if extent.class_columns else 0, extent.class_columns), np.float32),
-            np.zeros(size if extent.ablations else 0),
         )
     except MemoryError as error:
         raise _too_large(size, error) from error

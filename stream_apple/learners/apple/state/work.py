@@ -18,7 +18,7 @@ Roles: TypeAlias = NDArray[np.uint8]
 
 WAVE = 8192  # products looked up before the first of them is used, while memory fetches their slots
 LANES = 8  # products looked up at once
-MIXING = 6 + 2 + 36 + 6 + 3  # scores of predictors and stack (clipped and not), a matrix, a vector, `persistence.py`
+MIXING = 6 + 2 + 36 + 6  # scores of predictors and stack (clipped and not), a matrix, a vector
 
 NODE = np.dtype(  # a parent present in the example, to be multiplied with base features first, first + 1, ...
     [
@@ -35,17 +35,6 @@ NODE = np.dtype(  # a parent present in the example, to be multiplied with base 
 )
 NEWCOMER = np.dtype(  # a monomial that will get a slot
     [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8), ("parent", np.uint8)],
-    align=True,
-)
-ORIGIN = np.dtype(  # of a node or a newcomer, if examples are counted by label; order as in COUNTS
-    [("attributes", np.uint64), ("last", np.uint64), ("order", np.uint8)], align=True
-)
-TUPLE_NODE = np.dtype(  # of a node, with method tuples
-    [
-        ("attributes", np.uint64),  # the sum of the keys of its features' attributes
-        ("path", np.uint64),  # the numbers of its base features, 21 bits each, that of the last one lowest
-        ("late", np.uint8),  # 1 if an attribute came after tuples were selected
-    ],
     align=True,
 )
 
@@ -117,51 +106,15 @@ class Lookups(NamedTuple):
 
 
 class Own(NamedTuple):
-    """A copy of the base features that kernels may change: keys uint64, values float32, roles uint8.
-
-    scales, linear_weights  of their slots, before apple learns the example: where features share slots
-    """
+    """A copy of the base features that kernels may change: keys uint64, values float32, roles uint8."""
 
     keys: Words
     values: Floats
     roles: Roles
-    scales: Floats
-    linear_weights: Floats
-
-
-class Origins(NamedTuple):
-    """The attributes that monomials are made of; empty arrays unless examples are counted by label.
-
-    base       uint64[...]  the attributes of the example's base features
-    nodes      ORIGIN[...]  last: the key of the node's last factor, where factors ascend
-    newcomers  ORIGIN[...]
-    """
-
-    base: Words
-    nodes: Slots
-    newcomers: Slots
-
-
-class TupleWork(NamedTuple):
-    """The scratch of method tuples; empty arrays for the others.
-
-    attributes  uint64[...]  the attribute of each base feature
-    late        uint8[...]   1 if its attribute came after tuples were selected
-    nodes       TUPLE_NODE[...]
-    products    uint64[...]  the sum of the attributes' keys of each product of a wave
-    """
-
-    attributes: Words
-    late: NDArray[np.uint8]
-    nodes: Slots
-    products: Words
 
 
 class Work(NamedTuple):
-    """The whole scratch: `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`.
-
-    places  uint32[slots]: where features share slots, the index in `features` of each `active` slot; else empty
-    """
+    """The whole scratch: `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`."""
 
     features: ActiveFeatures
     products: Products
@@ -170,15 +123,10 @@ class Work(NamedTuple):
     mixing: Numbers64
     lookups: Lookups
     own: Own
-    origins: Origins
-    tuples: TupleWork
-    places: Numbers
 
 
-def empty_work(
-    max_features: int, longest: int, *, counted: bool = False, tuples: bool = False, shared_slots: int = 0
-) -> Work:
-    """Return scratch for examples of up to `longest` base features, and `shared_slots` slots that features share."""
+def empty_work(max_features: int, longest: int) -> Work:
+    """Return scratch for examples of up to `longest` base features."""
     size, wave = max_features + longest + 1, WAVE + longest + LANES
     return Work(
         ActiveFeatures(np.zeros(size, np.uint64), *(np.zeros(size, np.float32) for _ in range(5))),
@@ -191,16 +139,7 @@ def empty_work(
             np.zeros(longest + LANES, np.uint64),
             np.zeros(longest + LANES, np.float32),
             np.zeros(longest + LANES, np.uint8),
-            *(np.zeros(longest + LANES if shared_slots else 0, np.float32) for _ in range(2)),
         ),
-        Origins(np.zeros(longest, np.uint64), *(np.zeros(size if counted else 0, ORIGIN) for _ in range(2))),
-        TupleWork(
-            np.zeros(longest if tuples else 0, np.uint64),
-            np.zeros(longest if tuples else 0, np.uint8),
-            np.zeros(size if tuples else 0, TUPLE_NODE),
-            np.zeros(wave if tuples else 0, np.uint64),
-        ),
-        np.zeros(shared_slots, np.uint32),
     )
 
 

@@ -225,7 +225,6 @@ def test_memory_is_counted() -> None:
             {"loss": "softmax", "classes": 3, "combine": "off", "descent": "plain", "l2": 1.0},
             "descent: expected adaptive",
         ),
-        ({"loss": "softmax", "classes": 3, "l2": 1.0}, "l2: expected 0 with loss softmax, found 1.0"),
     ],
 )
 def test_options_that_contradict_each_other(given: dict[str, Any], fault: str) -> None:

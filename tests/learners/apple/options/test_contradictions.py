@@ -19,9 +19,6 @@ TRIED: dict[str, tuple[object, ...]] = {
     "refit_epochs": (0, 2),
     "reservoir": (100, 500),
     "discretise_namespaces": ("", "a"),
-    "order": (0, 1, 2),
-    "selection_share": (0.5, 1.0),
-    "hierarchical": (False, True),
     "alpha": (0.5, 1.0),
     "parents": (1.0, 2.0),
     "fallback": (False, True),
@@ -33,13 +30,11 @@ TRIED: dict[str, tuple[object, ...]] = {
     "stack_loss": ("plain", "clipped", "log"),
     "early_growth": (0, 60),
     "rehearsal": ("off", "on"),
-    "persistence": ("off", "on"),
     "personalise": ("", "user"),
     "label_units": (0, 10),
     "centre": (0, 5),
     "pending_labels": (0, 2_000, 2_001),
     "classes": (0, 1, 3),
-    "l1": (0.0, 0.1),
     "l2": (0.0, 0.1),
     "ngrams": ((), (("text", 2),)),
 }
@@ -48,18 +43,14 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"combine": "off"},
     {"loss": "logistic"},
     {"loss": "logistic", "combine": "off"},
-    {"loss": "logistic", "combine": "off", "l2": 0.1},
+    {"loss": "logistic", "combine": "off", "descent": "plain", "l2": 0.1},
     {"loss": "softmax", "classes": 3},
     {"loss": "softmax", "classes": 3, "combine": "off"},
     {"method": "linear"},
     {"method": "linear", "loss": "logistic"},
-    {"method": "linear", "loss": "logistic", "l2": 0.1},
+    {"method": "linear", "loss": "logistic", "descent": "plain", "l2": 0.1},
     {"method": "linear", "loss": "softmax", "classes": 3},
     {"method": "linear", "discretise": "quantile"},
-    {"method": "tuples", "loss": "logistic"},
-    {"method": "tuples", "loss": "logistic", "discretise": "quantile"},
-    {"method": "tuples", "loss": "logistic", "selection": "cv"},
-    {"method": "tuples", "loss": "logistic", "l2": 0.1},
 )
 
 
@@ -125,7 +116,7 @@ def test_the_table_alone_says_what_contradicts(monkeypatch: pytest.MonkeyPatch) 
 def test_no_number_is_no_value() -> None:
     """NaN and None are within no bounds."""
     bounded = [row.demanded for row in CONTRADICTIONS if isinstance(row.demanded.values, IntegerBounds | NumberBounds)]
-    assert {each.option for each in bounded} == {"order", "classes", "l2", "pending_labels", "centre"}
+    assert {each.option for each in bounded} == {"classes", "l2", "pending_labels", "centre"}
     assert not any(each.holds(value) for each in bounded for value in (math.nan, None, "2"))
 
 

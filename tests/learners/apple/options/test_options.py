@@ -15,7 +15,7 @@ from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("method", "sextic", "one of apple, linear, quadratic, cubic, tuples"),
+        ("method", "sextic", "one of apple, linear, quadratic, cubic"),
         ("loss", "hinge", "one of squared, logistic, softmax"),
         ("bits", 7, "an integer from 8 to 30"),
         ("bits", 31, "an integer from 8 to 30"),
@@ -29,13 +29,11 @@ from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST
         ("bits", "18", "an integer from 8 to 30"),
         ("early_growth", True, "an integer from 0 to 1000000000"),
         ("learning_rate", "0.5", "a number above 0 and at most 1000"),
-        ("l1", False, "a number from 0 to 1000"),
-        ("order", "2", "an integer from 0 to 4"),
         ("centre", "0", "an integer from 0 to 10000"),
-        ("hierarchical", "yes", "True or False"),
+        ("fallback", "yes", "True or False"),
         ("personalise", 3, "a namespace without white space, 'key', or '' for no user"),
         ("discretise_namespaces", ["a"], "names with commas between, and no white space"),
-        ("method", None, "one of apple, linear, quadratic, cubic, tuples"),
+        ("method", None, "one of apple, linear, quadratic, cubic"),
     ],
 )
 def test_options_are_checked(field: str, value: object, expected: str) -> None:
@@ -43,83 +41,6 @@ def test_options_are_checked(field: str, value: object, expected: str) -> None:
     with pytest.raises(ValueError, match="expected") as caught:
         Options(**{field: value})  # type: ignore[arg-type]
     assert str(caught.value) == f"{field}: expected {expected}, found {value!r}"
-
-
-@pytest.mark.parametrize(
-    ("chosen", "fault"),
-    [
-        ({"order": 2}, "order: expected 0 with method apple, found 2"),
-        ({"selection_share": 0.5}, "selection_share: expected 1 with method apple, found 0.5"),
-        ({"hierarchical": True}, "hierarchical: expected False with method apple, found True"),
-        ({"selection": "cv"}, "selection: expected evidence, weight, ssm or mi with method apple, found 'cv'"),
-        ({"method": "tuples", "order": 0}, "order: expected an integer from 1 to 4 with method tuples, found 0"),
-        ({"method": "tuples", "order": 5}, "order: expected an integer from 0 to 4, found 5"),
-        (
-            {"method": "tuples", "selection_share": 0.0},
-            "selection_share: expected a number above 0 and at most 1, found 0.0",
-        ),
-        (
-            {"method": "tuples", "selection_share": 1.5},
-            "selection_share: expected a number above 0 and at most 1, found 1.5",
-        ),
-        (
-            {"method": "tuples", "order": 1, "selection_share": 0.5},
-            "selection_share: expected 1 with order = 1, found 0.5",
-        ),
-        (
-            {"method": "tuples", "selection": "mi"},
-            "selection: expected cv with method tuples and loss squared, found 'mi'",
-        ),
-        (
-            {"method": "tuples", "selection": "weight"},
-            "selection: expected mi or cv with method tuples, found 'weight'",
-        ),
-        ({"method": "tuples", "combine": "mix"}, "combine: expected off with method tuples, found 'mix'"),
-        ({"method": "tuples", "alpha": 0.5}, "alpha: expected 1 with method tuples, found 0.5"),
-        ({"method": "tuples", "parents": 2.0}, "parents: expected 1 with method tuples, found 2.0"),
-        ({"method": "tuples", "product_budget": 9}, "product_budget: expected 0 with combine = off, found 9"),
-        ({"method": "tuples", "fallback": True}, "fallback: expected False with method tuples, found True"),
-        (
-            {"method": "tuples", "loss": "logistic", "descent": "plain", "l2": 0.1},
-            "descent: expected adaptive with method tuples, found 'plain'",
-        ),
-        (
-            {
-                "method": "tuples",
-                "loss": "logistic",
-                "selection": "cv",
-                "selection_share": 0.5,
-                "warm_start": "naive_bayes",
-            },
-            "selection: expected mi with selection_share = 0.5 and warm_start = naive_bayes, found 'cv'",
-        ),
-    ],
-)
-def test_what_contradicts_tuples_is_refused(chosen: dict[str, Any], fault: str) -> None:
-    """What has no meaning with method tuples, and what has none without."""
-    with pytest.raises(ValueError, match="expected") as caught:
-        Options(**chosen)
-    assert str(caught.value) == fault
-
-
-def test_defaults_of_tuples() -> None:
-    """Pairs, all of them; scored by mutual information where there are two classes, else by the loss without them."""
-    logistic, squared = Options(method="tuples", loss="logistic"), Options(method="tuples")
-    assert (logistic.order, logistic.selection, logistic.selection_share, logistic.bits) == (2, "mi", 1.0, 18)
-    assert squared.selection == "cv"
-    assert Options(method="tuples", order=3).bits == 22
-    assert not logistic.selects_tuples
-    assert not logistic.counted
-    assert logistic.wanted_columns() == {"attributes"}
-    assert not Options().wanted_columns()
-    kept = Options(method="tuples", selection_share=0.5, bits=18)
-    assert kept.model_bytes() - squared.model_bytes() > 40 << 18  # counts and ablations
-
-
-def test_other_models_keep_their_names() -> None:
-    """The settings of tuples are in no name but where they are chosen."""
-    assert not {"order", "selection_share", "hierarchical"} & Options().identity().keys()
-    assert Options(method="tuples").identity()["order"] == 2
 
 
 @pytest.mark.parametrize(
@@ -213,8 +134,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
     chosen = Options(bits=np.int64(10), alpha=np.float32(0.5), fallback=np.True_, ngrams={"text": np.int8(2)})  # type: ignore[arg-type, dict-item]
     assert chosen == Options(bits=10, alpha=0.5, fallback=True, ngrams={"text": 2})
     assert Options(centre=np.int64(7)).centre == 7  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"rehearsal: expected off with l1 = 0\.25, found 'on'"):
-        Options(l1=np.float64(0.25), rehearsal="on")
 
 
 @pytest.mark.parametrize(
@@ -224,10 +143,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
         ({"ngrams": {"text": 1}}, "an integer from 2 to 5 for 'text', found 1"),
         ({"ngrams": {"*": 1}}, "an integer from 2 to 5 for '*', found 1"),
         ({"ngrams": {"*": 2, "text": 0}}, "an integer from 1 to 5 for 'text', found 0"),
-        (
-            {"ngrams": {"text": 2}, "method": "tuples"},
-            "none with method tuples, found {'text': 2}",
-        ),
         ({"ngrams": {"user": 2}, "personalise": "user"}, "none of 'user', which names users, found 2"),
         ({"ngrams": {"text": "2"}}, "an integer from 2 to 5 for 'text', found '2'"),
         ({"ngrams": {"text": 2.0}}, "an integer from 2 to 5 for 'text', found 2.0"),

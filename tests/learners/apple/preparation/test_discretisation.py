@@ -227,7 +227,6 @@ KINDS: list[dict[str, Any]] = [
     {"discretise": "spline"},
     {"discretise": "quantile", "method": "quadratic", "bits": 12},
     {"discretise": "auto", "combine": "off"},
-    {"discretise": "spline", "method": "tuples", "bits": 14},
     {"discretise": "auto", "method": "linear", "personalise": "user", "ngrams": {"*": 2}, "refit_epochs": 1},
 ]
 

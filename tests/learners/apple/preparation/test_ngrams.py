@@ -173,9 +173,7 @@ def learned(batch: Batch, chosen: Options, cuts: list[int], epoch: int = 100) ->
 
 CHOICES: tuple[dict[str, Any], ...] = (
     {"method": "linear"},
-    {"method": "linear", "warm_start": "naive_bayes"},
-    {"method": "quadratic", "collisions": "share", "bits": 14},
-    {"method": "quadratic", "l2": 1e-4},
+    {"method": "quadratic", "bits": 14},
     {"method": "apple"},
     {"method": "apple", "combine": "off"},
     {"method": "apple", "personalise": "user"},

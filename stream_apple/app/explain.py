@@ -17,7 +17,7 @@ from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
+from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.learners.apple.preparation.preparation import ngrams_of
@@ -85,7 +85,6 @@ def explain_prediction(sources: Sources, decoder: Decoder, committed: Committed,
 
     def look(batch: Batch, start: int, _stop: int) -> None:
         names.add(names_in(decoder.message(record.value()), names.ngrams))
-        names.add(name_of_user(record.key()))
         found.extend(explain_scores(model.learner, names, batch.select(np.array([start]))))
 
     model.publish_from = offset

@@ -34,11 +34,9 @@ def tell_of_absent_namespaces(options: Options, spaces: NDArray[np.uint64]) -> N
     for setting, name in named_namespaces(options):
         option = f"--{setting.replace('_', '-')}"
         if space_key(name) not in there:
-            users = ", and --personalise key --key-field FIELD takes users from a field"
             say(
                 f"stream-apple: no example has a feature in the namespace {name!r}, so {option} has no effect there: "
-                f"a namespace is a map within the features, or what follows | in Vowpal Wabbit text"
-                f"{users if option == '--personalise' else ''}",
+                f"a namespace is a map within the features, or what follows | in Vowpal Wabbit text",
                 err=True,
             )
 

@@ -16,7 +16,6 @@ _FURTHER: tuple[dict[str, object], ...] = (
     {"drift": "ignore"},
     {"ngrams": {"*": 2}},
     {"discretise": "auto"},
-    {"personalise": "key"},
 )
 """Further settings that have kernels of their own."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, create_model, model_validator
 
 from stream_apple.config.section import Boolean, Integer, Number, Section, when_text
-from stream_apple.learners.apple.options import BY_KEY, DECLARED, Declaration, IntegerBounds, Options, default_of
+from stream_apple.learners.apple.options import DECLARED, Declaration, IntegerBounds, Options, default_of
 
 _FROM_TEXT = {int: Integer, float: Number, bool: Boolean}
 _SETTINGS = {name: each for name, each in DECLARED.items() if each.option.section == "learner"}
@@ -78,7 +78,6 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
 def named_namespaces(options: Options) -> Iterator[tuple[str, str]]:
     """Yield each namespace that an option names, after the option's name."""
     named = {
-        "personalise": [options.personalise] if options.personalise != BY_KEY else [],
         "ngrams": [name for name, size in options.ngrams_of_namespaces()[0].items() if size > 1],
         "discretise_namespaces": options.namespaces_to_discretise,
     }

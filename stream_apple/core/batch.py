@@ -18,9 +18,7 @@ up, fit a float32, and so do their products with any weight."""
 _NO_KEYS = np.empty(0, np.uint64)
 _NO_ROLES = np.empty(0, np.uint8)
 
-ALONE = np.uint8(1)
-"""A role: the feature is multiplied with none; it is a product already. Such features are the last of their row."""
-BIN = np.uint8(2)
+BIN = np.uint8(1)
 """A role: the feature is an indicator, as of an interval. Its square is itself: it is never multiplied with itself."""
 
 
@@ -42,8 +40,7 @@ class Batch(NamedTuple):
     attributes  uint64[z]   the key of each feature's attribute: of a category `name=value` the key of `name` in the
                             same namespace, of another feature its own key; 0 for packed features, whose names are
                             unknown
-    users    uint64[n]      a hash of each record's key, different from the keys of features; 0 for a record without key
-    roles    uint8[z]       how each feature may be multiplied: 0 (freely), ALONE, or BIN
+    roles    uint8[z]       how each feature may be multiplied: 0 (freely), or BIN
     """
 
     indptr: NDArray[np.int64]
@@ -53,7 +50,6 @@ class Batch(NamedTuple):
     weights: NDArray[np.float64]
     spaces: NDArray[np.uint64] = _NO_KEYS
     attributes: NDArray[np.uint64] = _NO_KEYS
-    users: NDArray[np.uint64] = _NO_KEYS
     roles: NDArray[np.uint8] = _NO_ROLES
 
     def learned(self, start: int, stop: int) -> NDArray[np.int64]:
@@ -71,7 +67,6 @@ class Batch(NamedTuple):
             indptr=indptr - indptr[0],
             labels=self.labels[start:stop],
             weights=self.weights[start:stop],
-            users=self.users[start:stop],
             **own,
         )
 
@@ -81,10 +76,7 @@ class Batch(NamedTuple):
         indptr = np.concatenate([[0], lengths]).cumsum(dtype=np.int64)
         places = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
         columns = {name: column[places] for name in _OF_FEATURES if len(column := getattr(self, name))}
-        users = self.users[rows] if len(self.users) else self.users
-        return self._replace(
-            indptr=indptr, labels=self.labels[rows], weights=self.weights[rows], users=users, **columns
-        )
+        return self._replace(indptr=indptr, labels=self.labels[rows], weights=self.weights[rows], **columns)
 
     def with_room(self, features: int, *, roles: bool, columns: frozenset[str] = frozenset()) -> "Batch":
         """Return the batch with room for so many features in all, which are yet to be written, row by row.
@@ -119,9 +111,7 @@ def joined(parts: Sequence[Batch]) -> Batch:
         name: np.concatenate([getattr(part, name)[own] for part, own in spans])
         for name in ("keys", "values", "spaces", "attributes")
     }
-    columns |= {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "weights", "users")
-    }
+    columns |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "weights")}
     if with_roles:
         given = (
             part.roles[own] if len(part.roles) else np.zeros(own.stop - own.start, np.uint8) for part, own in spans

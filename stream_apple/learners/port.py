@@ -46,7 +46,7 @@ class LearnerOptions(Protocol):
         """Return the bytes of a model when it is full, so that memory is known before a record is read."""
 
     def wanted_columns(self) -> frozenset[str]:
-        """Return which of the optional fields of batches such a model needs: spaces, attributes, users."""
+        """Return which of the optional fields of batches such a model needs: spaces, attributes."""
 
 
 class LearnerState(NamedTuple):

@@ -70,13 +70,8 @@ _Values = NDArray[np.float32]
 
 
 def featurizer_of_rows(options: Options) -> "Featurizer":
-    """Return a featurizer for a model of these options; ValueError if the model needs keys of records."""
-    columns = options.wanted_columns()
-    if "users" in columns:
-        raise ValueError(
-            "personalise: expected the namespace whose features name the user, found 'key': rows have no keys"
-        )
-    return Featurizer(columns, ngrams=ngrams_of(options))
+    """Return a featurizer for a model of these options."""
+    return Featurizer(options.wanted_columns(), ngrams=ngrams_of(options))
 
 
 class Featurizer:
@@ -105,7 +100,7 @@ class Featurizer:
         self._mapping = mapping
         self._mapper = RecordMapper(mapping or _ROW)
         self._limits = limits._replace(max_record_bytes=_ANY)
-        self._decoder = Decoder(self._limits, columns & {"spaces", "attributes"})
+        self._decoder = Decoder(self._limits, columns)
         self._categories: dict[Any, ColumnKeys] = {}
         self._number_keys: dict[object, int] = {}
         self._numbered = np.empty(0, np.uint64)

@@ -20,7 +20,6 @@ from stream_apple.app.model_files import open_model_file
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config, load
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.decode import users_of
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.scores import Scores
@@ -135,10 +134,10 @@ class LearnedModel:
         learner, mapping = model.learner, config.input.mapping()
         self.options = learner.options
         self.as_of = AsOf(model.topic, model.partition, model.next_offset, pointer.digest)
-        # Users are named by the keys of records, which `_with_users` gets beside the rows.
-        columns = learner.options.wanted_columns() - {"users"}
         reading = MESSAGE if mapping is None else RECORD
-        self._featurizer = Featurizer(columns, reading, mapping, limits=settings_of(config).limits)
+        self._featurizer = Featurizer(
+            learner.options.wanted_columns(), reading, mapping, limits=settings_of(config).limits
+        )
         self._featurizer.names = names
 
     def __reduce__(self) -> NoReturn:
@@ -155,37 +154,35 @@ class LearnedModel:
         """A hash, 32 hex digits, of all that scores depend on, computed anew; it equals that of `as_of`."""
         return self._model.digest()
 
-    def predict(self, X: Any, keys: Sequence[bytes | None] | None = None) -> NDArray[np.float64]:  # noqa: ANN401, N803
+    def predict(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803
         """Return what a worker would publish as `prediction` of each row, float64[n].
 
         That is the expected label (squared loss), the log-odds of label 1 (logistic), or the number of a class.
 
-        X     a frame, a list of maps, an array or a sparse matrix; a map holds what a message has as `features`
-        keys  the keys of the records, if users have their own weights by these (`personalise = "key"`)
+        X  a frame, a list of maps, an array or a sparse matrix; a map holds what a message has as `features`
         """
-        return self._scored(X, keys).predictions
+        return self._scored(X).predictions
 
-    def predict_proba(self, X: Any, keys: Sequence[bytes | None] | None = None) -> NDArray[np.float64]:  # noqa: ANN401, N803
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803
         """Return the probability of each label: float64[n, 2], of -1 (or 0) and 1; of k classes float64[n, k]."""
         if self.options.loss == "squared":
             raise ValueError(f"expected a model of classes, found one with loss {self.options.loss!r}")
-        return probabilities_of(self._scored(X, keys), self.options)
+        return probabilities_of(self._scored(X), self.options)
 
     def monomials(self, top: int = 100) -> list[Monomial]:
         """Return the `top` features that matter most, the heaviest first: `pandas.DataFrame` makes a table of them."""
         return heaviest(self._model.learner, self._names, top)
 
-    def explain(self, x: Any, key: bytes | None = None, label: float | None = None) -> list[Contribution]:  # noqa: ANN401
+    def explain(self, x: Any, label: float | None = None) -> list[Contribution]:  # noqa: ANN401
         """Return what each feature adds to the score of one row, the largest in size first; they sum to the score.
 
         x      a map, or a table of one row
-        key    the key of the record, if users have their own weights by it
         label  for a model of classes: the class whose score is explained, by default the most probable one. A score is
                the logarithm of the class's probability, less the mean of these logarithms
 
         ValueError unless there is one row.
         """
-        batch = self._batch(x, [key])
+        batch = self._batch(x)
         if len(batch.labels) != 1:
             raise ValueError(f"expected one row, found {len(batch.labels)}")
         with self._lock:
@@ -201,34 +198,17 @@ class LearnedModel:
         pointer = self._pointer._replace(at=self._model.next_offset, digest=self._model.digest())
         to_file(Path(path), self._config, Inspected(self._model, view, self._names, pointer))
 
-    def _scored(self, X: Any, keys: Sequence[bytes | None] | None) -> Scores:  # noqa: ANN401, N803
-        batch = self._batch(X, keys)
+    def _scored(self, X: Any) -> Scores:  # noqa: ANN401, N803
+        batch = self._batch(X)
         scores = Scores.empty(len(batch.labels), self.options.classes)
         with self._lock:
             self._model.learner.score_rows(batch, 0, len(batch.labels), scores)
         return scores
 
-    def _batch(self, X: Any, keys: Sequence[bytes | None] | None) -> Batch:  # noqa: ANN401, N803
-        """Return X as rows, with their users; ValueError for a row of which the worker would make a dead letter."""
+    def _batch(self, X: Any) -> Batch:  # noqa: ANN401, N803
+        """Return X as rows; ValueError for a row of which the worker would make a dead letter."""
         batch = self._rows(X)
         check_lengths(batch, self._config.limits.max_features, "limits.max_features")
-        return self._with_users(batch, keys)
-
-    def _with_users(self, batch: Batch, keys: Sequence[bytes | None] | None) -> Batch:
-        """Return the batch with the users that the keys of its records name, if the model needs them.
-
-        ValueError if it does, and there is not one key for each row; TypeError for a key that is no bytes.
-        """
-        if "users" in self.options.wanted_columns():
-            if keys is None or len(keys) != len(batch.labels):
-                found = "none" if keys is None else len(keys)
-                raise ValueError(
-                    f"keys: expected those of {len(batch.labels)} records, by which users are known, found {found}"
-                )
-            for row, key in enumerate(keys):
-                if not isinstance(key, bytes | None):
-                    raise TypeError(f"keys: expected bytes, as a record's key is, or None, found {key!r} in row {row}")
-            batch = batch._replace(users=users_of(keys))
         return batch
 
     def _rows(self, X: Any) -> Batch:  # noqa: ANN401, N803

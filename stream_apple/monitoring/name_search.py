@@ -15,13 +15,13 @@ from typing import NamedTuple, Self
 import numpy as np
 import structlog
 
-from stream_apple.core.codec.decode import Decoder, users_of
-from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.core.ngrams import add_ngrams
 from stream_apple.errors import GapError, StreamAppleError
 from stream_apple.learners.apple.preparation.preparation import ngrams_of
 from stream_apple.monitoring.inspection import view_model
-from stream_apple.stream.log.columns import keys_of, values_of
+from stream_apple.stream.log.columns import values_of
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import AbortableError
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -65,8 +65,6 @@ def find_names(
     with closing(LogScan(logs, topic, wanted.partition, offsets, _PORTION, patience_s=_PATIENCE_S)) as scan:
         for records in scan.batches():
             read += take_names(values_of(records), decoder, names, left)
-            if "users" in decoder.columns:
-                take_users(keys_of(records), names, left)
             if not left or read > _MOST_BYTES or is_over():
                 break
     return frozenset(left)
@@ -103,14 +101,6 @@ def take_names(values: list[bytes | None], decoder: Decoder, names: Names, left:
             left.difference_update(found)
             left.discard(key)  # even if it has no name here: another example would not have more
     return int(decoded.buffer.size)
-
-
-def take_users(keys: list[bytes | None], names: Names, left: set[int]) -> None:
-    """Move the users of records with these keys from `left` to `names`."""
-    for key, user in zip(keys, users_of(keys).tolist(), strict=True):
-        if user in left:
-            names.add(name_of_user(key))
-            left.discard(user)
 
 
 class NameSearch:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Self
 
-from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
+from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.monitoring.milestones import CaughtUp, EpochLog
 from stream_apple.monitoring.partition_history import (
     ATTACHMENT,
@@ -59,7 +59,7 @@ class WorkerObserver:
         self._now_ms = now_ms
         self._owned: Callable[[], Mapping[int, Partition]] = dict
         self._lag: Callable[[int], float | None] = lambda _: None
-        self._sample: tuple[bytes | None, bytes | None] | None = None  # value, and key if that is a user
+        self._sample: Record | None = None
         self._rejects: tuple[DeadLetter, ...] = ()
         self._histories: dict[int, History] = {}
         self._handed: dict[int, tuple[int, KeptHistory]] = {}  # time and content of the last attached history
@@ -89,9 +89,7 @@ class WorkerObserver:
         self._epochs.passed(partition, result)
         if not records:
             return
-        record = records[len(records) >> 1]
-        by_key = "users" in partition.model.learner.options.wanted_columns()
-        self._sample = record.value(), record.key() if by_key else None
+        self._sample = records[len(records) >> 1]
         if result.rejects:
             self._note(partition.number, result.rejects[-RECENT_REJECTS:])
 
@@ -109,9 +107,7 @@ class WorkerObserver:
         sample, self._sample = self._sample, None
         if sample is None:
             return False
-        value, key = sample
-        self.names.add(names_in(self._message(value), self.names.ngrams))
-        self.names.add(name_of_user(key))
+        self.names.add(names_in(self._message(sample.value()), self.names.ngrams))
         return True
 
     def take_points(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from stream_apple.core.batch import Batch, Limits, joined
-from stream_apple.core.codec.decode import Decoder, users_of
+from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.codec.rejects import explain
@@ -30,7 +30,7 @@ def read_batch(
     """Read all examples of the files, in order; InputFileError names the first that a worker would refuse.
 
     roles      what the columns are for, in files that have columns
-    columns    fields of `Batch` to fill besides those always filled; users follow from the keys that `produce` gives
+    columns    fields of `Batch` to fill besides those always filled
     key_field  which field holds the keys of the records, if one does
     times      the timestamps that `produce` would give
     watched    looks at the examples as they pass
@@ -66,10 +66,7 @@ def _decoded(
             fault = explain(reason, place, messages[record], limits, names=roles.names)
             raise InputFileError(f"{path}, example {first + int(record)}: {fault}")
         first += len(chunk)
-        batch = decoded.batch
-        if "users" in decoder.columns:
-            batch = batch._replace(users=users_of([key for _, key in chunk]))
-        yield joined([batch])  # in memory of its own: the decoder uses its own again
+        yield joined([decoded.batch])  # in memory of its own: the decoder uses its own again
 
 
 def _messages(examples: Iterator[Example], numbers: Iterator[int]) -> list[tuple[bytes, bytes]]:

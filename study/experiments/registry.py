@@ -11,7 +11,6 @@ from study.experiments.experiment import Experiment
 
 EXPERIMENTS: Mapping[str, str] = MappingProxyType(
     {
-        "personal": "personal weights beside shared ones: spam not caught, with planted users",
         "parallel": "several learners that become one model: Table 1's protocol, and a planted stream",
         "streaming": "what is learned from the first 8,000 examples: River, Vowpal Wabbit and the product",
     }

@@ -50,9 +50,8 @@ def notes(kafka: str, topics: dict[str, str], settings: Settings) -> list[str]:
         ),
         (
             OWN,
-            {"learner": {"personalise": "usr", "ngrams": {"text": 2}, "discretise_namespaces": "user,adds"}},
+            {"learner": {"ngrams": {"text": 2}, "discretise_namespaces": "user,adds"}},
             [
-                "learner.personalise: none of the 2 newest records has a namespace 'usr', found only 'user'",
                 "learner.ngrams: none of the 2 newest records has a namespace 'text', found only 'user'",
                 "learner.discretise_namespaces: none of the 2 newest records has a namespace 'adds', found only 'user'",
             ],

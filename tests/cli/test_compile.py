@@ -23,7 +23,6 @@ LEARNERS: tuple[dict[str, object], ...] = (
         for loss in get_args(Loss)
     ),
     {"loss": "logistic", "discretise": "auto"},
-    {"loss": "logistic", "personalise": "key"},
     {"drift": "ignore"},
     {"early_growth": 0, "loss": "logistic"},
     {"ngrams": {"*": 2}},

@@ -33,7 +33,6 @@ VALUES: dict[str, dict[str, list[object]]] = {
         "bins": [6, 12],
         "reservoir": [40, 50, 500],
         "centre": [5, 0],
-        "personalise": ["", "key"],
         "pending_labels": [2000, 0],
     },
     "input": {
@@ -122,7 +121,6 @@ class TestDefaults:
                 "discretise_namespaces": "",
                 "selection": "evidence",
                 "ngrams": {},
-                "personalise": "",
                 "classes": 0,
             },
             "epochs": {"length": "1h", "max_ahead": "7d"},

@@ -13,7 +13,6 @@ TEXTS = {key for section, key in KEYS if section == "topics"} | {
     "id",
     "host",
     "discretise_namespaces",
-    "personalise",
     "from_model",
     "name",
     "impressions",

@@ -114,8 +114,7 @@ def made_again(config: Config, asked: list[Asked]) -> int:
                     models += 1
                 assert stored.model is not None
                 assert (stored.model.lineage.model, Moment.of(stored.model)) == (each.as_of["model"], each.moment)
-                key = json.loads(each.instance)["key"].encode()
-                (again,) = score(stored.model, reader.read([each.instance], [key]))
+                (again,) = score(stored.model, reader.read([each.instance]))
                 assert prediction_facts(again) == each.prediction, each
     return models
 

@@ -440,12 +440,6 @@ def test_the_columns_of_a_frame_are_those_of_the_first() -> None:
         model.predict(FRAME.drop(columns="mean area"))
 
 
-def test_users_by_the_keys_of_records_are_refused() -> None:
-    """A table has no records."""
-    with pytest.raises(ValueError, match="rows have no keys"):
-        AppleClassifier(bits=8, personalise="key").fit(SMALL, SIGNS)
-
-
 def test_epochs_end_by_hand_too() -> None:
     """Then nothing grows before."""
     model = AppleClassifier(bits=8, epoch_examples=0, passes=5, early_growth=0).fit(SMALL, SIGNS)

@@ -1,7 +1,6 @@
 """A model that has learned elsewhere: what it may be asked in Python, without Kafka."""
 
 import copy
-import dataclasses
 import pickle
 from decimal import Decimal
 from typing import Any
@@ -12,7 +11,6 @@ import polars as pl
 import pytest
 from adapters.serving.asgi import learned
 from scipy import sparse
-from support.planted_pair import SETTINGS
 
 from stream_apple import load_model
 from stream_apple.config import Config
@@ -107,18 +105,3 @@ def test_which_model_is_checked_before_kafka_is_asked() -> None:
     nowhere: Any = None
     with pytest.raises(ConfigurationError, match="expected the path of a file, or a Config, found None"):
         load_model(nowhere)
-
-
-def test_keys_of_records_are_bytes() -> None:
-    """Where users are known by them; a text would be another user than the record's."""
-    options = dataclasses.replace(SETTINGS.options, personalise="key")
-    model = LearnedModel(
-        learned(SETTINGS._replace(options=options)), Config(), Names(), SnapshotPointer(0, 0, 0, "0" * 32)
-    )
-    rows = [{"price": 1.0}, {"price": 1.0}]
-    assert model.predict(rows, keys=[b"ann", None]).shape == (2,)
-    no_bytes: Any = [b"ann", "bob"]
-    with pytest.raises(TypeError, match=r"keys: expected bytes, .* found 'bob' in row 1"):
-        model.predict(rows, keys=no_bytes)
-    with pytest.raises(ValueError, match=r"keys: expected those of 2 records, .* found none"):
-        model.predict(rows)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_apple.core.codec.feature_hashing import user_key
 from stream_apple.errors import InputFileError
 from study.data_sets import DataSet
 from study.preparation import load_arrays, prepare
@@ -66,13 +65,11 @@ def test_further_columns_are_another_set(tmp_path: Path) -> None:
     """They go along with the rows that are drawn; who does not ask for them has the set as it was."""
     data_set = write(tmp_path / "set.svm", [0, 1] * 10)
     plain = prepare(data_set, 7, "squared", tmp_path)
-    more = prepare(data_set, 7, "squared", tmp_path, frozenset({"attributes", "users"}))
+    more = prepare(data_set, 7, "squared", tmp_path, frozenset({"attributes"}))
     assert plain.digest != more.digest
     batch = load_arrays(more.arrays)
     assert batch.attributes.tolist() == batch.keys.tolist()
-    drawn = [user_key(str(int(value) - 1).encode()) for value in batch.values]
-    assert batch.users.tolist() == drawn
-    assert load_arrays(plain.arrays).attributes.size == load_arrays(plain.arrays).users.size == 0
+    assert load_arrays(plain.arrays).attributes.size == 0
 
 
 def test_a_set_of_before_there_were_further_columns_is_read(tmp_path: Path) -> None:

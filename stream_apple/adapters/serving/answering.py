@@ -8,7 +8,7 @@ import numpy as np
 
 from stream_apple.adapters.serving.questions import Instance
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.feature_names import Names, name_of_user, names_in
+from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.learners.apple.preparation.preparation import ngrams_of
 from stream_apple.monitoring.explanation import explain_scores, of_highest_score
 from stream_apple.monitoring.inspection import plain
@@ -135,7 +135,6 @@ class Answering:
         learner = model.learner
         names = Names(ngrams=ngrams_of(learner.options))
         names.add(names_in(self._reader.message(instance.value), names.ngrams))
-        names.add(name_of_user(instance.key))
         found = of_highest_score(explain_scores(learner, names, row))
         facts: ReplyFacts = plain(found)
         return facts
@@ -152,7 +151,7 @@ def read_instances(
     for fault in faults:
         known.setdefault(fault.instance, fault)
     try:
-        batch = reader.read([each.value for each in instances], [each.key for each in instances])
+        batch = reader.read([each.value for each in instances])
     except BadInstancesError as error:
         for fault in error.faults:
             known.setdefault(fault.instance, fault)

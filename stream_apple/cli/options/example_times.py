@@ -176,8 +176,8 @@ column_options = option_group(
     click.option(
         "--key-field",
         metavar="NAME",
-        help="Key or column that holds each record's key, the user of --personalise key; in Vowpal Wabbit text the "
-        "namespace of one feature, in svmlight qid.  [default: the id, or the number]",
+        help="Key or column that holds each record's key; in Vowpal Wabbit text the namespace of one "
+        "feature, in svmlight qid.  [default: the id, or the number]",
     ),
 )
 """Decorates a command with the options of `ColumnOptions`."""

@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Columns, Limits
-from stream_apple.core.codec.feature_hashing import USERS, name_key
 from stream_apple.core.codec.first_bytes import is_json
 from stream_apple.core.codec.json_transcoding import place_in_json, transcode
-from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, ZERO, Bytes
+from stream_apple.core.codec.msgpack_reader import MAX_DEPTH, Bytes
 from stream_apple.core.codec.parse import JSON_FOUND, parse
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.codec.rejects import explain
-from stream_apple.core.jit import kernel
 
 _ANY_SIZE = 1 << 62
 _NO_FAULTS: Mapping[int, str] = MappingProxyType({})
@@ -104,8 +102,7 @@ class Decoder:
     each feature are valid until the thread's next `decode`. That memory has 12 bytes for each feature, and 8 more for
     each further column; a batch has at most a feature for each 2 bytes, and `max_features` for each record.
 
-    columns  fields of `Batch` that the model needs besides those that are always filled: `spaces`, `attributes`,
-             `users`. The decoder does not fill `users`, which are not in the values: see `users_of`
+    columns  fields of `Batch` that the model needs besides those that are always filled: `spaces`, `attributes`
     reader   reads records of another shape; None: they are messages of the product's own
     """
 
@@ -232,22 +229,6 @@ class _Scratch(threading.local):
             self.keys = np.empty(entries, np.uint64)
             self.values = np.empty(entries, np.float32)
             self.spaces, self.attributes = (np.empty(entries if wanted else 0, np.uint64) for wanted in self._wanted)
-
-
-def users_of(keys: Sequence[bytes | None]) -> NDArray[np.uint64]:
-    """Return the hash of each record key, uint64[n], see `user_key`, never 0; 0 where there is no key."""
-    users = np.empty(len(keys), np.uint64)
-    _hash_all(*_joined(keys), users)
-    return users
-
-
-@kernel
-def _hash_all(buffer: Bytes, sizes: NDArray[np.int64], users: NDArray[np.uint64]) -> None:
-    first = 0
-    for k in range(sizes.size):
-        stop = first + max(sizes[k], 0)
-        users[k] = ZERO if sizes[k] < 0 else name_key(buffer, first, stop, USERS)
-        first = stop
 
 
 def _joined(values: Sequence[bytes | None]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

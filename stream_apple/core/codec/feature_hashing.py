@@ -17,8 +17,6 @@ _P3 = np.uint64(0x165667B19E3779F9)
 _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
 _NOT_ZERO = GOLDEN  # the key of whatever hashes to 0, which marks a free slot
-USERS = np.uint64(0x8F2D7B1C64E9A035)
-"""The seed of users' keys, which differs from those of namespaces, so that users and features do not share keys."""
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _LOW_8 = np.uint64(0xFF)
 _EQUALS = np.uint64(ord("="))
@@ -153,11 +151,6 @@ def feature_key(name: str | bytes, namespace: str = "") -> int:
     raw = name if isinstance(name, bytes) else name.encode()
     seed = np.uint64(_hash(namespace.encode(), np.uint64(0)) if namespace else 0)
     return _hash(raw, seed)
-
-
-def user_key(key: bytes) -> int:
-    """Return the 64-bit key of the user whose records have this key: its xxh64 with the seed USERS."""
-    return _hash(key, USERS)
 
 
 def index_key(index: int) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgpack
 import numpy as np
 
-from stream_apple.core.codec.feature_hashing import feature_key, index_key, user_key
+from stream_apple.core.codec.feature_hashing import feature_key, index_key
 from stream_apple.core.codec.first_bytes import is_json
 from stream_apple.core.codec.json_transcoding import as_msgpack
 from stream_apple.core.ngrams import NgramSizes, ngram_key, size_of
@@ -73,12 +73,6 @@ def _features_of(example: bytes) -> object:
     if unpacker.tell() != len(example):
         raise ValueError("more than an example")
     return features
-
-
-def name_of_user(key: bytes | None) -> Iterator[tuple[int, str]]:
-    """Yield key and name of the user whose records have this key, `key=...`; nothing for a record without a key."""
-    if key is not None:
-        yield user_key(key), "key=" + key.decode(errors="replace")
 
 
 class _Named(NamedTuple):

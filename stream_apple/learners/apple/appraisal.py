@@ -190,18 +190,18 @@ def _appraise_recent(
             totals[1] += end - first  # the constant's products
             totals[2] += end - first
             first = end
-            paired = example.paired - example.first
+            partners = example.stop - example.first
             if e < known.known[half]:
                 if lists.end[0] >= 0:
                     at = carry_over(model, known.lists, known.seen, at, place, example)
                 if lists.end[0] < 0:
                     return
-                totals[1] += np.float64((lists.stop[place] - lists.first[place]) * np.int64(paired))
+                totals[1] += np.float64((lists.stop[place] - lists.first[place]) * np.int64(partners))
                 continue
             found, _ = expand(model, example, False, work, earners)  # noqa: FBT003  by position: it is compiled
             list_expanded(model, lists, place, example, work, earners.listed[0])
             for number in range(U1, earners.listed[0]):
-                size = np.float64(paired - nodes[number]["first"])
+                size = np.float64(partners - nodes[number]["first"])
                 totals[1] += size
                 cost[earners.numbers[number]] += size
             for t in range(found):

@@ -6,9 +6,6 @@ the key of a base feature. Former parents that rest are tried like parents. A mo
 tried with all monomials of the parent's degree that have slots. With the exhaustive methods every monomial is a parent,
 though the table marks none.
 
-A user's own weight has, in the table, a base feature that is BARRED from having products. It is the product of the
-user's feature, which is barred as well, and a feature that is not.
-
 Another thread may change the table meanwhile: what is read may then be a moment old, but never out of bounds.
 """
 
@@ -18,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.learners.apple.state.table import (
-    BARRED,
     BUCKET,
     BYTE,
     HIGHS,
@@ -95,15 +91,13 @@ class Factors:
         slots = table.slots[:-1]
         degrees = slots["degree"]
         used = slots["key"] != 0
-        # `parent` is odd for a parent; even and above 0 for a former parent that rests; BARRED for one that never is.
-        parents = (slots["parent"] != 0) & (slots["parent"] != BARRED) & used
+        # `parent` is odd for a parent; even and above 0 for a former parent that rests.
+        parents = (slots["parent"] != 0) & used
         self._by_degree = [np.sort(slots["key"][parents & (degrees == d)]) for d in range(1, int(degrees.max()))]
         self._exhaustive = not parents.any()
         self._all_by_degree: dict[int, Keys] = {}
         self._lookups_left = _WIDE_LOOKUPS
-        barred = slots["parent"] == BARRED
-        self.bases: Keys = np.sort(slots["key"][used & (degrees == 1) & ~barred])
-        self._barred: Keys = np.sort(slots["key"][used & (degrees == 1) & barred])
+        self.bases: Keys = np.sort(slots["key"][used & (degrees == 1)])
         self._known = np.zeros(0, np.uint64) if known is None else np.sort(known)
         self._products: dict[int, Product] = {0: Product((), 0)}
 
@@ -132,7 +126,7 @@ class Factors:
 
     def _factorise(self, key: int, degree: int) -> Product:
         if degree == 1:
-            return self._personal(key) if _is_among(key, self._barred) else Product((key,), 0)
+            return Product((key,), 0)
         if not 2 <= degree <= len(self._by_degree) + 1:
             return Product((), degree)
         best = self._best_of(key, degree, self._by_degree[degree - 2])
@@ -142,21 +136,6 @@ class Factors:
                 self._lookups_left -= len(every)
                 best = self._best_of(key, degree, every)
         return best
-
-    def _personal(self, key: int) -> Product:
-        """Return the user's feature and the other factor, if both are known; else the key itself.
-
-        That may be the key of the user's own feature.
-        """
-        users = np.union1d(self._barred, self._known)
-        for partners in (self.bases, self._known):
-            if len(partners) > self._lookups_left:
-                break
-            self._lookups_left -= len(partners)
-            users_keys = np.uint64(key) - partners
-            for at in np.flatnonzero(_among(users_keys, users)).tolist():
-                return Product(tuple(sorted((int(users_keys[at]), int(partners[at])))), 0)
-        return Product((key,), 0)
 
     def _all_of(self, degree: int) -> Keys:
         """Return the keys of all monomials of the degree, ascending."""
@@ -184,10 +163,6 @@ class Factors:
         found = places(self._table, keys)
         bases: NDArray[np.bool_] = (found >= 0) & (self._table.slots["degree"][found] == 1)
         return bases | _among(keys, self._known)
-
-
-def _is_among(key: int, ascending: Keys) -> bool:
-    return bool(_among(np.array([key], np.uint64), ascending)[0])
 
 
 def _among(keys: Keys, ascending: Keys) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, routine
 from stream_apple.learners.apple.state.model import OCCUPIED, LearningRule, ModelScalars
-from stream_apple.learners.apple.state.table import BARRED, FREE, Table, Words, find, free_slots
+from stream_apple.learners.apple.state.table import FREE, Table, Words, find, free_slots
 
 MOST_LOOKUPS = 1 << 24
 """Lookups of products in one call: they take a second if no slot is in a cache."""
@@ -21,11 +21,8 @@ def forget_features(table: Table, scalars: ModelScalars, rule: LearningRule, gon
     """Free the slots of base features, uint64[n] keys, and of their products; return how many."""
     slots = table.slots[:-1]
     base = (slots["degree"] == 1) & (slots["key"] != 0)
-    alone = slots["parent"] == BARRED
-    bases = slots["key"][base & ~alone]
-    # Users' own weights belong to products, too, though the table has them as base features.
-    others = base if rule.expansion.exhaustive else (slots["parent"] != 0) & ~alone
-    partners = slots["key"][others | (base & alone)]
+    bases = slots["key"][base]
+    partners = slots["key"][base if rule.expansion.exhaustive else slots["parent"] != 0]
     found = np.empty(np.count_nonzero(slots["key"]), np.int64)
     with np.errstate(over="ignore"):  # keys are added mod 2^64; only interpreted code would tell
         policy = (rule.expansion.exhaustive, rule.expansion.max_degree, MOST_LOOKUPS)
@@ -59,7 +56,7 @@ def _find_products(
     while at < count and lookups < most:
         owner = slots[found[at]]
         at += 1
-        if owner["degree"] >= max_degree or not (exhaustive or owner["parent"] != 0) or owner["parent"] == BARRED:
+        if owner["degree"] >= max_degree or not (exhaustive or owner["parent"] != 0):
             continue
         lookups += len(bases)
         for base in bases:

@@ -27,7 +27,7 @@ from stream_apple.learners.apple.multiclass.process import process_classes
 from stream_apple.learners.apple.new_model import empty_model, empty_scratch
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.parent_selection import NO_CENSUS, Census, take_census
-from stream_apple.learners.apple.preparation.preparation import TRUNCATED_USERS, Preparation
+from stream_apple.learners.apple.preparation.preparation import Preparation
 from stream_apple.learners.apple.single_row import SingleRow, empty_row
 from stream_apple.learners.apple.state.model import (
     DEFERRED,
@@ -120,8 +120,8 @@ class Learner:
     def single_row(self, features: int) -> SingleRow | None:
         """Return room for one example of up to `features` features, which is learned as `learn` does, at less cost.
 
-        The room is valid while its `generation` equals the learner's. Returns None if examples need further columns,
-        n-grams or users' own features; and, for a young model, while cuts or the units of labels are not final.
+        The room is valid while its `generation` equals the learner's. Returns None if examples need further columns
+        or n-grams; and, for a young model, while cuts or the units of labels are not final.
         """
         if self.options.wanted_columns() or not (self.preparation.settled and self.units.fixed):
             return None
@@ -251,11 +251,8 @@ class Learner:
 
     @property
     def truncated(self) -> int:
-        """The number of examples whose features were cut off at `max_features_per_example`.
-
-        The expansion cuts them off, or the preparation, when it makes users' own features.
-        """
-        return int(self._state.scalars.counts[TRUNCATED]) + self.preparation.truncated
+        """The number of examples whose features were cut off at `max_features_per_example`."""
+        return int(self._state.scalars.counts[TRUNCATED])
 
     @property
     def capacity(self) -> int:
@@ -476,7 +473,7 @@ class Learner:
 
 def is_of_preparation(name: str) -> bool:
     """Return whether this name of `Learner.sums` says how examples are prepared, or in which units labels are."""
-    return name == LABEL_UNITS or (name.startswith(_PREPARED) and name != _PREPARED + TRUNCATED_USERS)
+    return name == LABEL_UNITS or name.startswith(_PREPARED)
 
 
 def _end_of(learned: NDArray[np.int64], count: int, stop: int) -> int:

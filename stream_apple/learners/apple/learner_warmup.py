@@ -43,5 +43,4 @@ def _made_up_batch(columns: frozenset[str]) -> Batch:
     return batch._replace(
         spaces=np.ones(len(keys) if "spaces" in columns else 0, np.uint64),
         attributes=np.tile(np.arange(1, 4, dtype=np.uint64), examples if "attributes" in columns else 0),
-        users=np.ones(examples if "users" in columns else 0, np.uint64),
     )

@@ -14,7 +14,6 @@ from stream_apple.core.jit import kernel, prefetch, routine
 from stream_apple.learners.apple.kernels.lanes import append
 from stream_apple.learners.apple.options import Selection
 from stream_apple.learners.apple.state.table import (
-    BARRED,
     BUCKET,
     PARENT,
     U0,
@@ -157,7 +156,7 @@ def _survey_portion(
                 found.parents_by_degree[slot["degree"]] += 1
                 found.parents[above] = taken[t]
                 above += U1
-            elif epoch_ended and slot["parent"] < BARRED:
+            elif epoch_ended:
                 slot["parent"] -= RESTING
             continue
         if ranking <= _BY_EVIDENCE and np.float32(abs(slot["weight"]) * slot["scale"]) < least:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.decode import Decoder, users_of
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.codec.rejects import explain
 from stream_apple.learners.apple.single_row import SingleRow
@@ -45,18 +44,17 @@ class InstanceReader:
 
     def __init__(self, settings: ModelSettings) -> None:
         self.classes = settings.limits.classes
-        self._decoder: Decoder = settings.decoder()
+        self._decoder = settings.decoder()
         self._limits = settings.limits
 
     def warm_up(self) -> None:
         """Compile or load the kernels that reading needs."""
         self._decoder.warm_up()
 
-    def read(self, values: Sequence[bytes], keys: Sequence[bytes | None]) -> Batch:
+    def read(self, values: Sequence[bytes]) -> Batch:
         """Return a batch with a row for each instance, which is valid until the thread's next call.
 
         values  what would be the values of the records
-        keys    of the records, by which users may be known
 
         BadInstancesError if any of them can't be used. The label of an instance is checked, and has no further effect.
         """
@@ -70,8 +68,7 @@ class InstanceReader:
                         message = explain(reason, int(decoded.places[index]), values[index], self._limits)
                     faults.append(InstanceFault(index, reason.code, message))
             raise BadInstancesError(faults)
-        batch = decoded.batch
-        return batch._replace(users=users_of(keys)) if "users" in self._decoder.columns else batch
+        return decoded.batch
 
     def message(self, value: bytes) -> bytes | None:
         """Return the instance as a message in the product's own format, see `Decoder.message`."""

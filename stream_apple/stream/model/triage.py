@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoded, Decoder, users_of
+from stream_apple.core.codec.decode import Decoded, Decoder
 from stream_apple.core.codec.prediction_formats import MSGPACK, PredictionFormat
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.codec.rejects import explain
@@ -158,11 +158,7 @@ class Triage:
 
     def _decoded(self, records: Sequence[Record]) -> Decoded:
         """Decode the records; refuse those whose predictions could be larger than the predictions topic takes."""
-        decoded = self._answerable(self._decoder.decode(values_of(records)), records)
-        if "users" in self._decoder.columns:
-            users = users_of(keys_of(records))[decoded.rows]
-            decoded = decoded._replace(batch=decoded.batch._replace(users=users))
-        return decoded
+        return self._answerable(self._decoder.decode(values_of(records)), records)
 
     def _first_behind(self, plan: ClockPlan) -> int | None:
         """Return the first row that is behind a boundary; None if none is."""

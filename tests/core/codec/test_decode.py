@@ -14,8 +14,8 @@ from support.oracles.wire_records import records
 from support.oracles.wire_values import Pairs
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoder, users_of
-from stream_apple.core.codec.feature_hashing import feature_key, index_key, user_key
+from stream_apple.core.codec.decode import Decoder
+from stream_apple.core.codec.feature_hashing import feature_key, index_key
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.codec.rejects import explain
 
@@ -282,12 +282,3 @@ def test_where_features_come_from() -> None:
     rows = batch.select(np.array([1, 0]))
     assert rows.attributes.tolist() == [*batch.attributes[6:10], *batch.attributes[:6]]
     assert Decoder(LIMITS._replace(max_features=20)).decode(values).batch.attributes.size == 0
-
-
-def test_users_are_the_hashes_of_keys() -> None:
-    """Kafka's keys are any bytes, or none at all."""
-    assert users_of([b"ann", None, b"", bytes(100)]).tolist() == [
-        user_key(b"ann"), 0, user_key(b""), user_key(bytes(100)),
-    ]  # fmt: skip
-    assert user_key(b"ann") == xxhash.xxh64_intdigest(b"ann", 0x8F2D7B1C64E9A035) != feature_key(b"ann")
-    assert users_of([]).tolist() == []

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from support.bare_options import bare
 from support.restoring import restored
 
-from stream_apple.core.batch import Batch, space_key
+from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, routine
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import adopt, merge
@@ -25,7 +25,6 @@ DEFAULTS: tuple[Options, ...] = (
 
 OTHERS: tuple[dict[str, Any], ...] = (
     {"method": "cubic"},
-    {"method": "linear", "personalise": "user"},
     {"ngrams": {"*": 3}},
     {"drift": "restart"},
     {"discretise": "spline"},
@@ -63,7 +62,7 @@ def exercise() -> None:
 
 def _exercise(options: Options) -> None:
     """One row at a time, in batches, and after a restart in the middle of an epoch."""
-    batch = _with_users(examples(options, 0)) if options.personalise or options.ngrams else examples(options, 0)
+    batch = _with_spaces(examples(options, 0)) if options.ngrams else examples(options, 0)
     learner, scores = Learner(options), Scores.empty(SIZE)
     size = SIZE // EPOCHS
     for start in range(0, SIZE, size):
@@ -78,10 +77,10 @@ def _exercise(options: Options) -> None:
     print(options.method, options.loss, learner.digest(), f"evicted={learner.evicted}", flush=True)
 
 
-def _with_users(batch: Batch) -> Batch:
-    """The first feature of each example is its user; the others are words."""
+def _with_spaces(batch: Batch) -> Batch:
+    """The first feature of each example is in a namespace of its own; the others are words."""
     spaces = np.full(len(batch.keys), 7, np.uint64)
-    spaces[batch.indptr[:-1]] = space_key("user")
+    spaces[batch.indptr[:-1]] = 8
     return batch._replace(spaces=spaces)
 
 

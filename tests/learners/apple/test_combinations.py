@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.bare_options import bare
 
-from stream_apple.core.batch import Batch, space_key
+from stream_apple.core.batch import Batch
 from stream_apple.core.ngrams import ngram_key
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Combine, Discretise, Options
@@ -59,16 +59,3 @@ def test_ngrams_beside_numbers_as_intervals(discretise: Discretise) -> None:
         found = dict(zip(prepared.keys[features].tolist(), prepared.values[features].tolist(), strict=True))
         assert [found[pair] for pair in pairs] == [1.0, 1.0]
         assert len(found) == 2 + 4 * (2 if discretise == "auto" else 1)
-
-
-def test_ngrams_of_users_with_weights_of_their_own() -> None:
-    """Each user has a weight for each n-gram, as for each word; nobody has one for a pair of users."""
-    spaces = np.tile(np.array([7, 7, space_key("user"), space_key("user")], np.uint64), SIZE)
-    batch = _numbers()._replace(spaces=spaces)
-    learner = Learner(bare(method="linear", ngrams={"*": 2}, personalise="user"))
-    prepared = learner.preparation.prepare(batch.select(np.arange(1)))
-    first, second, ann, bob = batch.keys[:4]
-    pair = ngram_key(first, second)
-    with np.errstate(over="ignore"):
-        own = [key for user in (ann, bob) for key in (user, user + first, user + second, user + pair)]
-    assert prepared.keys.tolist() == [int(key) for key in (first, second, pair, *own)]

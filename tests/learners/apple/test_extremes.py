@@ -54,7 +54,6 @@ def _options(draw: st.DrawFn) -> Options:
     if chosen["discretise"] != "none":
         chosen["reservoir"] = 20
         chosen["refit_epochs"] = draw(st.sampled_from([0, 1, 2]))
-    chosen["personalise"] = draw(st.sampled_from(["", "", "key"]))
     chosen["ngrams"] = draw(st.sampled_from([{}, {}, {"*": 2}, {"": 3}]))
     return Options(**chosen)
 
@@ -95,9 +94,7 @@ def test_no_stream_is_the_end_of_a_model(examples: int) -> None:
                 for features, label, weight in drawn
             ] * repeat
             batch, scores = batch_of(rows), Scores.empty(len(rows))
-            batch = batch._replace(
-                users=np.arange(len(rows), dtype=np.uint64) % 3, spaces=np.zeros(len(batch.keys), np.uint64)
-            )
+            batch = batch._replace(spaces=np.zeros(len(batch.keys), np.uint64))
             learner.learn(batch, 0, len(rows), scores)
             assert np.isfinite(scores.predictions).all()
             assert np.isfinite(scores.losses).all()

@@ -18,7 +18,6 @@ ROWS = [{"price": 1.0, "country=de": 1.0}, {"price": -0.5}, {}]
 LOGISTIC = SETTINGS._replace(
     options=replace(SETTINGS.options, loss="logistic"), limits=SETTINGS.limits._replace(binary=True)
 )
-BY_KEY = SETTINGS._replace(options=replace(SETTINGS.options, personalise="key"))
 
 
 def values() -> list[bytes]:
@@ -26,28 +25,28 @@ def values() -> list[bytes]:
     return [json.dumps({"features": row}).encode() for row in ROWS]
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, LOGISTIC, BY_KEY], ids=["squared", "logistic", "by key"])
+@pytest.mark.parametrize("settings", [SETTINGS, LOGISTIC], ids=["squared", "logistic"])
 def test_the_score_is_what_a_worker_would_publish(settings: ModelSettings) -> None:
-    """Of an example that comes next, by the same key, in the same epoch; before and after, the model is the same."""
+    """Of an example that comes next, in the same epoch; before and after, the model is the same."""
     model = PartitionModel(TOPIC, 0, finder([])[0].lineage, settings, settings.decoder())
     binary = settings is LOGISTIC
-    learned = [each._replace(named=b"u%d" % (each.at % 3)) for each in planted(400)]
+    learned = planted(400)
     if binary:
         learned = [
             each._replace(payload=json.dumps({"label": at % 2, "features": ROWS[at % 2]}).encode())
             for at, each in enumerate(learned)
         ]
     model.process(learned)
-    digest, keys = model.digest(), [b"u1", None, b"u2"]
+    digest = model.digest()
     reader, scorer = InstanceReader(settings), InstanceScorer(model)
-    found = score(model, reader.read(values(), keys))
-    assert scorer.score(reader.read(values(), keys)) == found
-    for value, key, told in zip(values(), keys, found, strict=True):
-        assert scorer.score(reader.read([value], [key])) == [told]
+    found = score(model, reader.read(values()))
+    assert scorer.score(reader.read(values())) == found
+    for value, told in zip(values(), found, strict=True):
+        assert scorer.score(reader.read([value])) == [told]
     assert model.digest() == digest
     time_ms = START + 8 * HOUR - 1
-    for at, (value, key, told) in enumerate(zip(values(), keys, found, strict=True)):
-        (published,) = model.process([FakeRecord(0, 400 + at, value, time_ms, key)]).predictions
+    for at, (value, told) in enumerate(zip(values(), found, strict=True)):
+        (published,) = model.process([FakeRecord(0, 400 + at, value, time_ms)]).predictions
         answer = decode_prediction(published)
         assert told.prediction == answer["prediction"]
         if binary:
@@ -61,7 +60,7 @@ def test_each_fault_is_told() -> None:
     """With its place among the instances, and the reason of a dead letter."""
     bad = [b"{", b'{"features": {"a": "b"}, "label": 1e99}', b"x" * (SETTINGS.limits.max_record_bytes + 1)]
     with pytest.raises(BadInstancesError, match="instance 1: expected") as refused:
-        InstanceReader(SETTINGS).read([values()[0], *bad], [None] * 4)
+        InstanceReader(SETTINGS).read([values()[0], *bad])
     assert [(fault.instance, fault.reason) for fault in refused.value.faults] == [
         (1, "malformed"),
         (2, "bad_label"),
@@ -86,5 +85,5 @@ def test_one_alone_is_scored_to_the_bit_while_the_model_learns(options: Options)
     for first in range(0, len(records), 250):
         model.process(records[first : first + 250])
         for row in rows:
-            batch = reader.read([json.dumps({"features": row}).encode()], [None])
+            batch = reader.read([json.dumps({"features": row}).encode()])
             assert scorer.score(batch) == score(model, batch)

@@ -98,7 +98,6 @@ FAMILIES: dict[str, dict[str, str]] = {
     "classes": {"loss": "softmax", "classes": "3"},
     "intervals": {"discretise": "auto", "refit_epochs": "2", "reservoir": "50"},
     "entropy": {"discretise": "mdl", "reservoir": "50"},
-    "users": {"personalise": "key"},
     "n-grams": {"ngrams": "text=2"},
     "merged": {},
     "started": {},

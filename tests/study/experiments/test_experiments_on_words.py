@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from study.data_sets import DataSet
-from study.experiments import personal, streaming
+from study.experiments import streaming
 from study.experiments.experiment import Experiment, Inquiry, StudyFinding
 from study.methods import installed_version
 from study.preparation import load_set
@@ -40,68 +40,6 @@ def findings(experiment: Experiment, words: Path, out: Path, seeds: int = 2) -> 
     if told:
         assert told[-1][1] == told[-1][2]
     return found
-
-
-def test_personal(words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row for each planting; the classes of histories have all the spam among them."""
-    monkeypatch.setattr(personal, "BITS", 16)  # as many slots as three hundred words need
-    found = findings(personal.EXPERIMENT, words, tmp_path)
-    assert list(found) == ["uncaught-a-few-words", "by-history-a-few-words"]
-    rows = found["uncaught-a-few-words"].rows
-    assert [row[:2] for row in rows] == [(str(plan.users), plan.inverted) for plan in personal.PLANS]
-    for row in rows:
-        shared, own, ratio, least, greatest = row[2:]
-        assert all(isinstance(share, float) and 0 <= share <= 1 for share in (shared, own))
-        assert (ratio is None) == (shared == 0)
-        if isinstance(ratio, float) and isinstance(least, float) and isinstance(greatest, float):
-            assert least <= ratio <= greatest
-    histories = found["by-history-a-few-words"].rows
-    assert {str(row[2]) for row in histories} <= {"0", "1 to 7", "8 to 31", "32 to 127", "128 or more"}
-    spam = [sum(int(row[3] or 0) for row in histories if row[:2] == planted[:2]) for planted in rows]
-    assert all(60 < count < 100 for count in spam)
-
-
-def test_users_are_planted(words: Path, tmp_path: Path) -> None:
-    """By Zipf's law; every tenth by rank, and nobody else, has all labels the other way round."""
-    batch = load_set(DataSet("words", words), 10_000, tmp_path)
-    many = batch.select(np.resize(np.arange(400), 20_000))
-    planted = personal.plant_users(many, personal.Plan(50, inverted=True), 2)
-    _, first, owners = np.unique(planted.users, return_index=True, return_inverse=True)
-    counts = np.sort(np.bincount(owners))[::-1]
-    expected = 20_000 / np.arange(1, 51) / (1 / np.arange(1, 51)).sum()
-    assert (np.abs(counts - expected) < 5 * np.sqrt(expected) + 5).all()
-    turned = planted.labels != many.labels
-    assert len(first) == 50
-    assert len(np.unique(owners[turned])) == 5
-    assert turned[np.isin(owners, owners[turned])].all()
-    alike = personal.plant_users(many, personal.Plan(50, inverted=False), 2)
-    np.testing.assert_array_equal(alike.users, planted.users)
-    np.testing.assert_array_equal(alike.labels, many.labels)
-
-
-@pytest.mark.parametrize("ham", [1, 99, 100, 101, 250, 2900, 5800])
-@pytest.mark.parametrize("different", [7, 50, 10**6])
-def test_the_threshold_is_the_lowest_that_is_allowed(ham: int, different: int) -> None:
-    """Beside a search over all scores: at most 1 % of the ham above it, ties counted, and no lower one has that."""
-    rng = np.random.default_rng(ham + different)
-    spam = rng.permutation(np.repeat([False, True], [ham, ham // 2 + 1]))
-    scores = np.floor(different * (rng.random(len(spam)) + 0.3 * spam))
-    threshold = personal.filter_threshold(scores, spam)
-    lost = {candidate: int((scores[~spam] > candidate).sum()) for candidate in np.unique(scores)}
-    allowed = [candidate for candidate, count in lost.items() if 100 * count <= ham]
-    caught = (scores[spam] > threshold).sum()
-    assert 100 * (scores[~spam] > threshold).sum() <= ham
-    assert caught == max((scores[spam] > candidate).sum() for candidate in allowed)
-
-
-def test_the_ends_of_thresholds() -> None:
-    """All ham may be lost, or there is none to set the threshold by; percentages are reckoned in integers."""
-    scores, spam = np.arange(101.0), np.zeros(101, bool)
-    spam[0] = True
-    assert (scores[~spam] > personal.filter_threshold(scores, spam, 29)).sum() == 29
-    assert personal.filter_threshold(np.array([1.0, 2.0]), np.array([False, True]), 100) == -np.inf
-    with pytest.raises(ValueError, match="expected ham"):
-        personal.filter_threshold(np.zeros(2), np.ones(2, bool))
 
 
 def test_streams_are_kept(words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,6 @@ from stream_apple.learners.apple.kernels.residuals import begin_residuals
 from stream_apple.learners.apple.kernels.vote_lanes import IN_TURN, OWN_VOTE, VOTES_TO_PASS, vote_at_once
 from stream_apple.learners.apple.state.model import EVICTED, EXAMPLES, OCCUPIED, REFUSED, Model
 from stream_apple.learners.apple.state.table import (
-    BARRED,
     BUCKET,
     BYTE,
     FREE,
@@ -52,7 +51,7 @@ from stream_apple.learners.apple.state.table import (
     first_of,
     free_tags,
 )
-from stream_apple.learners.apple.state.work import LANES, BaseFeatures, Products, Work
+from stream_apple.learners.apple.state.work import LANES, Products, Work
 
 ALL_VOTE_BEFORE = 1 << 14  # examples: a young model has most to find
 VOTES_EVERY = 4  # examples
@@ -144,7 +143,7 @@ def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index, votes: 
 
 
 @part
-def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted: Index) -> Index:
+def nominate(table: Table, work: Work, misses: Index, wanted: Index) -> Index:
     """Append misses[:misses] to the newcomers, and prefetch the slots that they may get; return where they end."""
     products = work.products
     for m in range(misses):
@@ -158,7 +157,6 @@ def nominate(table: Table, base: BaseFeatures, work: Work, misses: Index, wanted
         # Infinite or NaN if the product's value, or its parent's, is next to zero.
         newcomer["damping"] = MOST if damping > MOST else damping if damping >= 0.0 else np.float32(0.0)
         newcomer["degree"] = node["degree"] + 1
-        newcomer["parent"] = BARRED if node["first"] + (at - node["start"]) >= base.paired else np.uint8(0)
         bucket = bucket_of(table.tags, key)
         free = free_tags(table.tags[bucket])
         if free != U0:
@@ -239,7 +237,7 @@ def put_monomial(owner: Element, newcomer: Element) -> None:
     owner["linear_weight"] = 0.0
     owner["linear_gradient"] = 0.0
     owner["degree"] = newcomer["degree"]
-    owner["parent"] = newcomer["parent"]
+    owner["parent"] = 0
     owner["active"] = 1
     owner["sights"] = 0
 

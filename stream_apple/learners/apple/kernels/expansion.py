@@ -110,7 +110,7 @@ def expand(
         if learning:
             passed = filter_misses(model, work, ends.passed, misses, votes)
             scalars.counts[DEFERRED] += np.int64(ends.deferred + misses - passed)
-            wanted = nominate(table, base, work, passed, wanted)
+            wanted = nominate(table, work, passed, wanted)
     return found, wanted
 
 
@@ -124,7 +124,7 @@ def own_copy(base: BaseFeatures, work: Work) -> BaseFeatures:
     if len(roles) > 0:
         copy_numbers(base.roles, base.first, work.own.roles, U0, size)
         roles = work.own.roles
-    return BaseFeatures(work.own.keys, work.own.values, roles, U0, size, base.paired - base.first)
+    return BaseFeatures(work.own.keys, work.own.values, roles, U0, size)
 
 
 @part
@@ -162,14 +162,13 @@ def multiply(
     while head < tail and end <= np.uint64(WAVE):
         node = nodes[head]
         first, key, x = node["first"], node["key"], node["x"]
-        stop = base.stop if head == U0 else base.paired
-        visited += stop - first
+        visited += base.stop - first
         if visited > np.uint64(rule.expansion.max_features):
             tail = head
             break
         node["start"] = end
         if rule.expansion.exhaustive and node["degree"] + 1 < rule.expansion.max_degree:
-            for f in range(first, base.paired):
+            for f in range(first, base.stop):
                 # Each product comes once, as its factors ascend; a BIN is never multiplied with itself.
                 after = f + np.uint64(with_roles and base.roles[f] == BIN)
                 put_node(
@@ -180,16 +179,15 @@ def multiply(
         if len(table.tags) > MANY_TAGS and head + U1 < tail:
             fetch_tags(table.tags, base, nodes[head + U1])  # memory fetches them while this node's are looked up
         multiplier = Multiplier(key, x, head)
-        partners = BaseFeatures(base.keys, base.values, base.roles, base.first, stop, base.paired)
-        size, before = stop - first, hits
+        size, before = base.stop - first, hits
         for at in range(U0, size, _LANES):
-            copy_words(table.tags, partners, first + at, key, lookups.words, at)
+            copy_words(table.tags, base, first + at, key, lookups.words, at)
         apart = with_roles and not rule.expansion.exhaustive
         if apart:
             note_own_bins(base, nodes, head, size, lookups.left)
         for at in range(U0, size, _LANES):
             count = min(size - at, _LANES)
-            fit = look_up(table.tags, lookups.words, partners, first + at, multiplier, products, end + at, at)
+            fit = look_up(table.tags, lookups.words, base, first + at, multiplier, products, end + at, at)
             lanes = BYTE >> (_LANES - count)
             if apart:
                 lanes &= ~np.uint64(lookups.left[at >> U3])
@@ -288,10 +286,8 @@ def collect(
         if unlikely((fresh & owner["parent"] & PARENT) != 0) and owner["degree"] < model.rule.expansion.max_degree:
             if with_roles:
                 origin = work.nodes[products.node[at]]
-                by = origin["first"] + (at - origin["start"])
-                if by >= base.paired:
-                    continue
-                work.nodes[tail]["origin"], work.nodes[tail]["by"] = products.node[at], by
+                work.nodes[tail]["origin"] = products.node[at]
+                work.nodes[tail]["by"] = origin["first"] + (at - origin["start"])
             put_node(work.nodes[tail], key, base.first, x, DAMPING * owner["gradient"], owner["degree"])
             if credited is not None:
                 credited.numbers[tail] = position_of(credited.parents, place)

@@ -14,7 +14,7 @@ from stream_apple.core.jit import copy_numbers, kernel, part, unlikely
 from stream_apple.learners.apple.state.model import Model, Recent
 from stream_apple.learners.apple.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
 from stream_apple.learners.apple.state.table import FREE, PARENT, U8, Index, Words, find
-from stream_apple.learners.apple.state.work import BaseFeatures, Work, example_features
+from stream_apple.learners.apple.state.work import BaseFeatures, Work
 
 ROOM = 1 << 16  # keys: twice what the lists need for examples of eight base features, with the default budget
 SIGHTINGS = 1 << 13
@@ -67,7 +67,7 @@ def recent_example(recent: Recent, half: int, first: int, stop: int) -> BaseFeat
     """Return the base features [first, stop) of a half as those of one example."""
     before = half * RECENT_FEATURES
     start, end = np.uint64(before + first), np.uint64(before + stop)
-    return example_features(recent.keys, recent.values, recent.roles, start, end)
+    return BaseFeatures(recent.keys, recent.values, recent.roles, start, end)
 
 
 @part
@@ -82,7 +82,7 @@ def list_expanded(
     first, count = lists.end[0], np.int64(listed) - 1
     if first < 0:
         return
-    products = 1 + np.int64(example.stop - example.first) + count * np.int64(example.paired - example.first)
+    products = 1 + (1 + count) * np.int64(example.stop - example.first)
     fits = first + count < len(lists.keys) and products <= model.rule.expansion.max_features
     if not fits or not _is_surely_reached(model, example, work):
         lists.end[0] = -1
@@ -125,7 +125,7 @@ def carry_over(
             end = _add_if_parent(model, new.keys, first, end, seen.keys[at])
         at += 1
     while joined < end:
-        for f in range(example.first, example.paired):
+        for f in range(example.first, example.stop):
             end = _add_if_parent(model, new.keys, first, end, new.keys[joined] + example.keys[f])
         joined += 1
     new.first[place], new.stop[place] = first, end
@@ -173,7 +173,7 @@ def see_candidates(
             for n in range(lists.first[place] - 1, lists.stop[place]):
                 constant = n < lists.first[place]
                 node = np.uint64(0) if constant else lists.keys[n]
-                for f in range(example.first, example.stop if constant else example.paired):
+                for f in range(example.first, example.stop):
                     key = node + example.keys[f]
                     if unlikely(chosen[(key >> U8) & np.uint64(FILTER - 1)] != 0):
                         for c in range(len(candidates)):

@@ -10,7 +10,7 @@ from stream_apple.learners.apple.kernels.lanes import prefetch_owners
 from stream_apple.learners.apple.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule, Model
 from stream_apple.learners.apple.state.table import U8, Index, Table
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
-from stream_apple.learners.apple.state.work import BaseFeatures, Numbers64, example_features
+from stream_apple.learners.apple.state.work import BaseFeatures, Numbers64
 from stream_apple.learners.losses import bounds_of, clip_score, include_label, loss_of
 from stream_apple.learners.scores import Scores
 
@@ -24,7 +24,7 @@ def row_features(batch: Batch, row: int) -> BaseFeatures:
     for f in range(first, stop, U8):  # keys in a cache line
         prefetch(batch.keys, f + PREFETCH_DISTANCE)
         prefetch(batch.values, f + PREFETCH_DISTANCE)
-    return example_features(batch.keys, batch.values, batch.roles, first, stop)
+    return BaseFeatures(batch.keys, batch.values, batch.roles, first, stop)
 
 
 @part
@@ -32,7 +32,7 @@ def look_ahead(table: Table, batch: Batch, row: int, stop: int) -> None:
     """Prefetch what the table has of the base features of the next row, if that is before `stop`."""
     if row + 1 < stop:
         first, last = np.uint64(batch.indptr[row + 1]), np.uint64(batch.indptr[row + 2])
-        example = BaseFeatures(batch.keys, batch.values, batch.roles, first, last, last)
+        example = BaseFeatures(batch.keys, batch.values, batch.roles, first, last)
         for f in range(first, last, U8):
             prefetch_owners(table, example, f)
 

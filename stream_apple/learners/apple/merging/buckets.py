@@ -19,7 +19,6 @@ from stream_apple.learners.apple.merging.merge_scratch import MergeScratch
 from stream_apple.learners.apple.merging.monomials import merge_monomial, write_monomial
 from stream_apple.learners.apple.merging.stacks import Stack
 from stream_apple.learners.apple.state.table import (
-    BARRED,
     BUCKET,
     BYTE,
     NOMINATED,
@@ -140,7 +139,7 @@ def _collect(stack: Stack, bucket: Index, scratch: MergeScratch) -> Index:
 def _states_of(stack: Stack, scratch: MergeScratch, which: Index) -> tuple[np.int64, np.int64, np.int64, np.uint8]:
     """Count the models by the monomial's state: earlier parent, nominee, resting.
 
-    Also returns the largest `parent` where it is not a parent: for how long it rests, or BARRED.
+    Also returns the largest `parent` where it is not a parent: for how long it rests.
     """
     standing, nominated, resting, rest = np.int64(0), np.int64(0), np.int64(0), np.uint8(0)
     for p in range(np.uint64(stack.slots.shape[0])):
@@ -162,11 +161,11 @@ def _elect(stack: Stack, scratch: MergeScratch, which: Index, election: Election
     """Write `parent` of the merged monomial, and its votes and usefulness, by which slots are given."""
     standing, nominated, resting, rest = _states_of(stack, scratch, which)
     parent = rest
-    if rest != BARRED and standing > 0:
+    if standing > 0:
         stays = election.union or standing + nominated >= resting
         parent = PARENT if stays else rest
         counted[RETIRED] += np.int64(not stays)
-    elif rest != BARRED and nominated > 0:
+    elif nominated > 0:
         wins = election.union or _is_chosen(election.chosen, scratch.keys[which])
         parent = PARENT if wins else rest
         counted[WON if wins else LOST] += 1

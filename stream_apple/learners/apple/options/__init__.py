@@ -15,7 +15,6 @@ heavy imports, so nothing here may import numpy or numba.
 from stream_apple.learners.apple.options.declared_options import (
     ALPHA,
     BITS,
-    BY_KEY,
     CLASSES,
     DECLARED,
     FIRST,
@@ -41,7 +40,6 @@ __all__ = [
     "ALL_NAMESPACES",
     "ALPHA",
     "BITS",
-    "BY_KEY",
     "CLASSES",
     "DECLARED",
     "FIRST",

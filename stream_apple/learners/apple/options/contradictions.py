@@ -69,7 +69,6 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"combine": ("off",)}, "stack_loss", ("plain",), "a model of the paper has one predictor"),
     _row({"combine": ("off",)}, "early_growth", (0,), "a model of the paper grows when epochs end"),
     _row({"combine": ("off",)}, "rehearsal", ("off",), "a model of the paper learns each example once"),
-    _row({"personalise": Except("")}, "rehearsal", ("off",), "a user's features are made of what is not kept"),
     _row({"combine": ("off",)}, "label_units", (0,), "a model of the paper learns labels as they are"),
     _row({"combine": ("off",)}, "drift", ("ignore",), "the slow predictors of a mixture go on as before"),
     _row({"method": Except("apple")}, "max_degree", (FIRST["max_degree"],), _GROWTH),

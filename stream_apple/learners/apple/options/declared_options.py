@@ -28,8 +28,6 @@ CLASSES = IntegerBounds(2, 1000)
 """Of softmax; the other losses have 0."""
 MAX_FEATURES_PER_EXAMPLE = IntegerBounds(2, 1 << 24)  # the constant is one of them
 RESERVOIR = IntegerBounds(20, 10_000)
-BY_KEY = "key"
-"""The user is the record's key."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +221,7 @@ class DeclaredOptions:
     they are cut, and the latest, up to 1,024, after each early growth. Otherwise new features would start from nothing,
     though examples with them are known (rehearsal: Robins 1995). Examples of one label are not learned again. Shares
     and stack of the mixture learn from each example once. On 41 sets of up to 8,000 examples errors were 6 % lower, on
-    20 others 9 %. `off`: each example is learned once, as in the first version; the only choice with `personalise` or
+    20 others 9 %. `off`: each example is learned once, as in the first version; the only choice with
     `combine = "off"`."""
     label_units: Annotated[
         int | None,
@@ -389,22 +387,6 @@ class DeclaredOptions:
     sensors that age: a number that becomes ten times as large lies in the outermost interval for ever. A feature whose
     cuts still fit its values keeps them, and all that its intervals have learned. Of one that has moved the intervals
     are new features; the old ones and their products lose their slots at once."""
-    personalise: Annotated[
-        str,
-        Option(
-            f"Users, named by the features of NAMESPACE, or with {BY_KEY!r} by record keys, have weights of their own. "
-            " [default: no users]",
-            first="",
-            pattern=r"^\S*$",
-            expected="a namespace without white space, 'key', or '' for no user",
-            metavar="NAMESPACE",
-        ),
-    ] = ""
-    """Whether users have weights of their own beside the shared ones, and what names the user: a namespace, such as
-    `user`, whose features do, or `key` for the record's key. Use it if users come back and differ in what the same
-    features mean to them: with 100 planted users, a tenth of whom mean the opposite, a quarter less spam passes at 1 %
-    of false alarms; if nobody differs, a third more does. A user without history gets the shared score. Partition the
-    topic by user, or each partition learns a fragment of every user; `bits` must hold users times features."""
     pending_labels: Annotated[
         int,
         Option(

@@ -60,7 +60,7 @@ DEFAULTS: tuple[Default, ...] = (
     _row("budget_per_feature", 16.0, _MIX | {"product_budget": (None,)}),  # a budget that was asked for holds as it is
     _row("product_budget", 500, _MIX | _VALUES_TOO | {"budget_per_feature": (0,)}),
     _row("product_budget", 1000, _MIX),
-    _row("rehearsal", "on", _MIX | {"personalise": ("",)}),
+    _row("rehearsal", "on", _MIX),
     _row("shrinkage", 0.001, _MIX | _NO_CLASSES),
     _row("drift", "restart", _MIX),
     _row("label_units", 10, _MIX | _SQUARED),

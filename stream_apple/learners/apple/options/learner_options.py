@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stream_apple.learners.apple.options.contradictions import refuse_contradictions
-from stream_apple.learners.apple.options.declared_options import BY_KEY, DECLARED, FIRST, DeclaredOptions
+from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST, DeclaredOptions
 from stream_apple.learners.apple.options.defaults import fill_defaults
 from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, checked_ngrams
 
@@ -40,7 +40,7 @@ class Options(DeclaredOptions):
         if "" in (names := self.namespaces_to_discretise) and names != ("",):
             found = self.discretise_namespaces
             raise ValueError(f"discretise_namespaces: expected names with commas between, found {found!r}")
-        object.__setattr__(self, "ngrams", checked_ngrams(self.ngrams, self._namespace_of_users))
+        object.__setattr__(self, "ngrams", checked_ngrams(self.ngrams))
         refuse_contradictions(self)
 
     @property
@@ -63,19 +63,10 @@ class Options(DeclaredOptions):
         """The names of the namespaces; ("",) for all."""
         return tuple(name.strip() for name in self.discretise_namespaces.split(","))
 
-    @property
-    def _namespace_of_users(self) -> str | None:
-        return self.personalise if self.personalise not in {"", BY_KEY} else None
-
     def ngrams_of_namespaces(self) -> tuple[dict[str, int], int]:
-        """Return the size of n-grams by namespace, and the size in all other namespaces.
-
-        The namespace that names users has no n-grams, as a pair of users is not a user.
-        """
+        """Return the size of n-grams by namespace, and the size in all other namespaces."""
         sizes = dict(self.ngrams)
         others = sizes.pop(ALL_NAMESPACES, 1)
-        if (users := self._namespace_of_users) is not None:
-            sizes[users] = 1
         return sizes, others
 
     @property
@@ -84,12 +75,8 @@ class Options(DeclaredOptions):
         return max(dict(self.ngrams).values(), default=1)
 
     def wanted_columns(self) -> frozenset[str]:
-        """Return which of the fields `spaces` and `users` of batches this model needs."""
-        wanted = {
-            "spaces": self.discretise_namespaces or self.ngrams or self._namespace_of_users,
-            "users": self.personalise == BY_KEY,
-        }
-        return frozenset(name for name, reason in wanted.items() if reason)
+        """Return which of the optional fields of batches this model needs: `spaces`, or none."""
+        return frozenset({"spaces"} if self.discretise_namespaces or self.ngrams else ())
 
     @property
     def class_blocks(self) -> int:
@@ -105,7 +92,7 @@ class Options(DeclaredOptions):
         each += 4 * self.classes * self.class_blocks
         scratch = _SCRATCH_BYTES
         prepared = self._discretisation_bytes()
-        if self.personalise or self.ngrams:  # examples become as long before they are expanded, many at once
+        if self.ngrams:  # examples become as long before they are expanded, many at once
             scratch += _SCRATCH_BYTES
             prepared += _PREPARED_BYTES
         prepared += self.pending_labels * _PENDING_BYTES

@@ -13,8 +13,8 @@ Ngrams = tuple[tuple[str, int], ...]
 """(namespace, n), sorted by the namespace: what a learner keeps of the option."""
 
 
-def checked_ngrams(given: Mapping[str, int] | Ngrams, users: str | None) -> Ngrams:
-    """Return the sizes that have an effect; ValueError if one is out of bounds, or is the users' namespace's."""
+def checked_ngrams(given: Mapping[str, int] | Ngrams) -> Ngrams:
+    """Return the sizes that have an effect; ValueError if one is out of bounds."""
     try:
         found: dict[Any, Any] = dict(given)
     except (TypeError, ValueError):
@@ -26,8 +26,6 @@ def checked_ngrams(given: Mapping[str, int] | Ngrams, users: str | None) -> Ngra
         whole = isinstance(size, SupportsIndex) and type(size) is not bool
         if not isinstance(name, str) or not whole or not bounds.hold(size.__index__()):
             raise ValueError(f"ngrams: expected {bounds} for {name!r}, found {size!r}")
-    if users is not None and found.get(users, 1) > 1:
-        raise ValueError(f"ngrams: expected none of {users!r}, which names users, found {found[users]!r}")
     kept = {name: size for name, size in found.items() if name == ALL_NAMESPACES or size != others}
     return tuple(sorted(kept.items()))
 

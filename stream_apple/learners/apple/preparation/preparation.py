@@ -2,7 +2,6 @@
 
     ngrams       neighbours in a text become features, see `core/ngrams.py`
     discretise   values of numeric features become intervals, see `discretisation.py`
-    personalise  users have copies of all features so far, see `personalisation.py`
 
 Each stage gets the rows that the stage before has made. What it makes of an example is a function of its state and of
 that example. Its state is a function of the examples that were learned before and of where epochs ended. So nothing
@@ -23,12 +22,9 @@ from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation.derived_names import Derived, derived_names
 from stream_apple.learners.apple.preparation.discretisation import Discretiser, Refits
 from stream_apple.learners.apple.preparation.intervals import Intervals, KernelCall, form_of, no_intervals
-from stream_apple.learners.apple.preparation.personalisation import UserFeatures
 
 Arrays = dict[str, NDArray[Any]]
 
-TRUNCATED_USERS = "users_truncated"
-"""The name of a count among the state's arrays: it does not affect how examples are prepared."""
 _PORTION = 1 << 20  # features of a portion, which the last example may exceed
 
 
@@ -44,12 +40,8 @@ class Preparation:
         self._ngrams = ngrams_of(options)
         self._discretiser = None if options.discretise == "none" else Discretiser(options)
         self.form = form_of(options)
-        self._users = None
-        if options.personalise:
-            self._users = UserFeatures(options.personalise, options.max_features_per_example)
-        self.with_roles = self._discretiser is not None or self._users is not None
+        self.with_roles = self._discretiser is not None
         self.active = self.with_roles or self._ngrams is not None
-        self._truncated = np.zeros(1, np.int64)
 
     @property
     def intervals(self) -> Intervals:
@@ -63,9 +55,7 @@ class Preparation:
     def prepare(self, batch: Batch) -> Batch:
         """Return all rows, prepared for scoring; the state stays as it is."""
         batch = self._with_ngrams(batch)
-        if self._discretiser is not None:
-            batch = self._discretiser.prepare(batch)
-        return batch if self._users is None else self._users.add(batch)[0]
+        return batch if self._discretiser is None else self._discretiser.prepare(batch)
 
     def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Iterator[Batch]:
         """Yield rows [start, stop), prepared, in parts; those with a label and a weight change the state.
@@ -73,13 +63,7 @@ class Preparation:
         The state is that behind the rows yielded so far.
         """
         batch = self._with_ngrams(batch.rows(start, stop))
-        for each in (batch,) if self._discretiser is None else self._discretiser.prepare_to_learn(batch):
-            prepared = each
-            if self._users is not None:
-                prepared, truncated = self._users.add(each)
-                learned = each.learned(0, len(each.labels))
-                self._truncated = self._truncated + np.count_nonzero(truncated[learned])
-            yield prepared
+        yield from (batch,) if self._discretiser is None else self._discretiser.prepare_to_learn(batch)
 
     def take_first_examples(self) -> Batch | None:
         """Return, once, the examples on which cuts have just been made, prepared; see `Discretiser`."""
@@ -88,9 +72,7 @@ class Preparation:
     @property
     def settled(self) -> bool:
         """Whether `call_for_one_row` can prepare an example, and its state will not change any more."""
-        if self._ngrams is not None or self._users is not None:
-            return False
-        return self._discretiser is None or self._discretiser.settled
+        return self._ngrams is None and (self._discretiser is None or self._discretiser.settled)
 
     def call_for_one_row(self, batch: Batch, room: int) -> tuple[Batch, KernelCall | None]:
         """Return a batch for the prepared row, and a kernel with its arguments that prepares the only row of `batch`.
@@ -103,7 +85,7 @@ class Preparation:
 
     def portions(self, batch: Batch, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Yield the bounds of portions of rows [start, stop), prepared one after another in bounded memory."""
-        sizes = np.diff(batch.indptr) if self._users is None else self._users.bounds(batch)
+        sizes = np.diff(batch.indptr)
         if self._ngrams is not None:
             sizes = sizes * self._ngrams.largest
         total = sizes[start:stop].cumsum()
@@ -124,23 +106,15 @@ class Preparation:
         return None if self._discretiser is None else self._discretiser.refits
 
     @property
-    def truncated(self) -> int:
-        """The number of examples learned whose users' own features did not all fit."""
-        return int(self._truncated[0])
-
-    @property
     def arrays(self) -> Arrays:
         """The state by name: the arrays themselves; a change of the state replaces them and does not write to them."""
-        arrays = {} if self._discretiser is None else self._discretiser.arrays
-        return arrays if self._users is None else arrays | {TRUNCATED_USERS: self._truncated}
+        return {} if self._discretiser is None else self._discretiser.arrays
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over a state, whose arrays may have other lengths; ValueError if it is not of this kind."""
         check_kinds(self.arrays, arrays)
-        if self._users is not None:
-            self._truncated = arrays[TRUNCATED_USERS].astype(np.int64)
         if self._discretiser is not None:
-            self._discretiser.restore({name: array for name, array in arrays.items() if name != TRUNCATED_USERS})
+            self._discretiser.restore(arrays)
 
 
 def ngrams_of(options: Options) -> NgramSizes | None:

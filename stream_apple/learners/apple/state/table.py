@@ -71,7 +71,6 @@ RESIDUALS = np.dtype(
 )
 PARENT = np.uint8(1)  # the bit of `parent` that a parent has
 NOMINATED = np.uint8(64)  # a further bit of a parent that became one since the last merge, if models are merged
-BARRED = np.uint8(128)  # `parent` of a base feature of role ALONE, which never becomes a parent
 
 # Whatever is learned, a model stays finite. Values and products are below 2^60 in size (`TOO_LARGE`) and weights are at
 # most MOST_WEIGHT, so scores can't overflow; accumulators stay from LEAST_SQUARE to MOST, so steps can't.

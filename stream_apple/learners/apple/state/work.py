@@ -8,9 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.batch import ALONE
-from stream_apple.core.jit import part
-from stream_apple.learners.apple.state.table import U1, Floats, Index, Slots, Words
+from stream_apple.learners.apple.state.table import Floats, Index, Slots, Words
 
 Numbers: TypeAlias = NDArray[np.uint32]
 Numbers64: TypeAlias = NDArray[np.float64]
@@ -34,16 +32,15 @@ NODE = np.dtype(  # a parent present in the example, to be multiplied with base 
     align=True,
 )
 NEWCOMER = np.dtype(  # a monomial that will get a slot
-    [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8), ("parent", np.uint8)],
+    [("key", np.uint64), ("x", np.float32), ("damping", np.float32), ("degree", np.uint8)],
     align=True,
 )
 
 
 class BaseFeatures(NamedTuple):
-    """The base features of one example, keys[first:stop] and values[first:stop]; `example_features` makes them.
+    """The base features of one example, keys[first:stop] and values[first:stop].
 
-    roles   as in `Batch`; empty if no feature has a role
-    paired  features of role ALONE are in [paired, stop)
+    roles  as in `Batch`; empty if no feature has a role
     """
 
     keys: Words
@@ -51,17 +48,6 @@ class BaseFeatures(NamedTuple):
     roles: Roles
     first: Index
     stop: Index
-    paired: Index
-
-
-@part
-def example_features(keys: Words, values: Floats, roles: Roles, first: Index, stop: Index) -> BaseFeatures:
-    """Return features [first, stop) of these arrays as the base features of one example."""
-    paired = stop
-    if len(roles) > 0:
-        while paired > first and roles[paired - U1] == ALONE:
-            paired -= U1
-    return BaseFeatures(keys, values, roles, first, stop, paired)
 
 
 class ActiveFeatures(NamedTuple):

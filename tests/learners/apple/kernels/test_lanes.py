@@ -101,7 +101,7 @@ def test_each_lane_is_a_lookup(way: object, buckets: int) -> None:
         key = int(rng.choice(np.array([0, 0x180, (1 << 64) - 1], np.uint64)))
         x = np.float32(rng.choice(special))
         products = empty_products(end + LANES)
-        base = BaseFeatures(keys, values, np.empty(0, np.uint8), np.uint64(0), np.uint64(size), np.uint64(size))
+        base = BaseFeatures(keys, values, np.empty(0, np.uint8), np.uint64(0), np.uint64(size))
         node = Multiplier(np.uint64(key), x, np.uint64(number))
         with np.errstate(all="ignore"):
             words = np.full(WORDS_BEFORE + LANES, 77, np.uint64)

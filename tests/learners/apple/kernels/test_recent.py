@@ -26,7 +26,7 @@ def _keep(recent: Recent, example: BaseFeatures, label: float, importance: float
 
 
 def _without_roles(keys: Words, values: Floats, first: np.uint64, stop: np.uint64) -> BaseFeatures:
-    return BaseFeatures(keys, values, np.empty(0, np.uint8), first, stop, stop)
+    return BaseFeatures(keys, values, np.empty(0, np.uint8), first, stop)
 
 
 def kept(recent: Recent) -> list[Example]:

@@ -1,4 +1,4 @@
-"""What is made of features with roles: no product of one that is ALONE, no square of a BIN; expanded by hand."""
+"""What is made of features with roles: no square of a BIN; expanded by hand."""
 
 import itertools
 from typing import Any
@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from learners.apple.test_learner import key, monomial_key
 
-from stream_apple.core.batch import ALONE, BIN, Batch
+from stream_apple.core.batch import BIN, Batch
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.state.table import BARRED, PARENT
+from stream_apple.learners.apple.state.table import PARENT
 from stream_apple.learners.scores import Scores
 
-NAMES = ("x", "y", "i", "j", "alone", "alone too")
-ROLES = (0, 0, int(BIN), int(BIN), int(ALONE), int(ALONE))
+NAMES = ("x", "y", "i", "j")
+ROLES = (0, 0, int(BIN), int(BIN))
 
 
 def example(label: float = 1.0, names: tuple[str, ...] = NAMES) -> Batch:
-    """One example: two plain features, two indicators, and two that are products already."""
+    """One example: two plain features, and two indicators."""
     roles = [ROLES[NAMES.index(name)] for name in names]
     return Batch(
         np.array([0, len(names)]),
@@ -37,10 +37,10 @@ def monomials(learner: Learner) -> set[int]:
 
 
 def products(degree: int) -> set[int]:
-    """All that there may be, of up to so many factors: those of the first four, without squares of BINs."""
+    """All that there may be, of up to so many factors, without squares of BINs."""
     found: set[tuple[str, ...]] = {(name,) for name in NAMES}
     for size in range(2, degree + 1):
-        for factors in itertools.combinations_with_replacement(NAMES[:4], size):
+        for factors in itertools.combinations_with_replacement(NAMES, size):
             if max(factors.count("i"), factors.count("j")) < 2:
                 found.add(factors)
     return {monomial_key(factors) for factors in found}
@@ -59,27 +59,14 @@ def test_growth_to_the_third_degree() -> None:
     """All that may be parents are; still no product has a BIN twice, by whichever parent it is reached."""
     learner = Learner(Options(combine="off", bits=12, alpha=2.0, parents=100.0))
     for degree in (1, 2, 3):
-        for names in (NAMES, NAMES[::-1][2:], NAMES[2:]):
+        for names in (NAMES, NAMES[::-1], NAMES[2:]):
             batch = example(label=float(len(names)), names=names)
             for _ in range(4):
                 learner.learn(batch, 0, 1, Scores.empty(1))
         assert monomials(learner) == products(degree)
         learner.end_epoch()
     slots = learner.slots()[:-1]
-    alone = np.isin(slots["key"], [key("alone"), key("alone too")])
-    assert (slots["parent"][alone] == BARRED).all()
     assert (slots["parent"][(slots["degree"] == 2)] & PARENT).all()
-
-
-def test_those_alone_stay_barred() -> None:
-    """They rest for ever: an epoch's end brings no change, and takes no other for one that is barred."""
-    learner = Learner(Options(combine="off", bits=10))
-    for _ in range(12):
-        learner.learn(example(), 0, 1, Scores.empty(1))
-        learner.end_epoch()
-        slots = learner.slots()
-        assert slots["parent"][slots["key"] == key("alone")] == BARRED
-        assert (slots["parent"] == BARRED).sum() == 2
 
 
 @pytest.mark.parametrize("method", ["apple", "quadratic"])

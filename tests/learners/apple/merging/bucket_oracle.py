@@ -12,7 +12,7 @@ from stream_apple.learners.apple.state.table import Table
 
 BUCKET_NUMBER = 3
 MOST = float(np.finfo(np.float32).max)
-PARENT, NEW_PARENT, BARRED = 1, 65, 128
+PARENT, NEW_PARENT = 1, 65
 COMPANIONS = ("average", "fast", "slow_linear", "fast_linear")
 
 
@@ -108,12 +108,12 @@ def merged_bucket(models: Sequence[Sequence[Owned]], *, union: bool, mixed: bool
         others = [state for state in states if state not in {PARENT, NEW_PARENT}]
         resting = sum(state > 0 for state in others)
         state = max(others, default=0)
-        if state != BARRED and PARENT in states:
+        if PARENT in states:
             if union or parents >= resting:
                 state = PARENT
             else:
                 counts["retired"] += 1
-        elif state != BARRED and NEW_PARENT in states:
+        elif NEW_PARENT in states:
             counts["won" if key in chosen else "lost"] += 1
             state = PARENT if key in chosen else state
         merged[key].parent = state

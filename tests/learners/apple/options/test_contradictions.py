@@ -30,7 +30,6 @@ TRIED: dict[str, tuple[object, ...]] = {
     "stack_loss": ("plain", "clipped", "log"),
     "early_growth": (0, 60),
     "rehearsal": ("off", "on"),
-    "personalise": ("", "user"),
     "label_units": (0, 10),
     "centre": (0, 5),
     "pending_labels": (0, 2_000, 2_001),

@@ -31,7 +31,6 @@ from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST
         ("learning_rate", "0.5", "a number above 0 and at most 1000"),
         ("centre", "0", "an integer from 0 to 10000"),
         ("fallback", "yes", "True or False"),
-        ("personalise", 3, "a namespace without white space, 'key', or '' for no user"),
         ("discretise_namespaces", ["a"], "names with commas between, and no white space"),
         ("method", None, "one of apple, linear, quadratic, cubic"),
     ],
@@ -143,7 +142,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
         ({"ngrams": {"text": 1}}, "an integer from 2 to 5 for 'text', found 1"),
         ({"ngrams": {"*": 1}}, "an integer from 2 to 5 for '*', found 1"),
         ({"ngrams": {"*": 2, "text": 0}}, "an integer from 1 to 5 for 'text', found 0"),
-        ({"ngrams": {"user": 2}, "personalise": "user"}, "none of 'user', which names users, found 2"),
         ({"ngrams": {"text": "2"}}, "an integer from 2 to 5 for 'text', found '2'"),
         ({"ngrams": {"text": 2.0}}, "an integer from 2 to 5 for 'text', found 2.0"),
         ({"ngrams": {3: 2}}, "an integer from 2 to 5 for 3, found 2"),
@@ -167,7 +165,6 @@ def test_what_ngrams_name() -> None:
     assert Options(ngrams={"*": 2, "a": 2}) == Options(ngrams={"*": 2})
     assert Options(ngrams={"*": 2, "a": 1}).identity()["ngrams"] == {"*": 2, "a": 1}
     assert Options(ngrams={"*": 2, "a": 3}).longest_ngram == 3
-    assert Options(ngrams={"key": 2}, personalise="key").ngrams == (("key", 2),)
     assert Options(ngrams={"a": 2}).wanted_columns() == {"spaces"}
     assert Options(ngrams={"a": 2}).model_bytes() > Options().model_bytes()
 

@@ -21,7 +21,6 @@ from stream_apple.core.ngrams import add_ngrams, ngram_key, ngram_sizes
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation import preparation
-from stream_apple.learners.apple.preparation.preparation import ngrams_of
 from stream_apple.learners.scores import Scores
 
 MASK = 2**64 - 1
@@ -176,7 +175,6 @@ CHOICES: tuple[dict[str, Any], ...] = (
     {"method": "quadratic", "bits": 14},
     {"method": "apple"},
     {"method": "apple", "combine": "off"},
-    {"method": "apple", "personalise": "user"},
     {"method": "apple", "discretise": "auto", "reservoir": 150},
     {"method": "apple", "loss": "softmax", "classes": 2},
 )
@@ -216,20 +214,6 @@ def test_words_alone_do_not_tell() -> None:
     _, scores = learned(batch, Options(method="linear", loss="logistic", bits=12), [])
     labelled = ~np.isnan(batch.labels)
     assert (np.sign(scores.predictions) != batch.labels)[labelled].mean() > 0.25
-
-
-def test_of_users_there_are_none() -> None:
-    """What is meant for all other namespaces makes no pairs of users, which would be users of their own."""
-    chosen = Options(method="linear", personalise="user", ngrams={"*": 2})
-    sizes = ngrams_of(chosen)
-    assert sizes is not None
-    text = [("text", [("a", 1.0), ("b", 1.0)]), ("user", [("ann", 1.0), ("de", 1.0)])]
-    batch = add_ngrams(DECODER.decode([message_of(text)]).batch, sizes)
-    assert len(batch.keys) == 5
-    by_key = ngrams_of(Options(personalise="key", ngrams={"*": 2}))
-    assert by_key is not None
-    assert (len(by_key.spaces), by_key.others) == (0, 2)
-    assert ngrams_of(Options()) is None
 
 
 @pytest.mark.parametrize(("ngrams", "arguments"), [({"text": 2}, ["t2"]), ({"text": 3, "other": 2}, ["t3", "o2"])])

@@ -114,20 +114,6 @@ def test_old_intervals_and_their_products_lose_their_slots(kind: dict[str, Any])
     assert not left["active"].any()
 
 
-def test_users_own_intervals_lose_their_slots_too() -> None:
-    """Of each user, though they pass for base features."""
-    batch = drifting(factor=10)._replace(users=np.arange(SIZE, dtype=np.uint64) % 5 + np.uint64(1 << 40))
-    learner, _ = learned(batch, SIZE // 2, refit_epochs=1, personalise="key", method="linear", bits=17)
-    before = learner.preparation.intervals
-    at = before.features.tolist().index(int(KEYS[0]))
-    keys = interval_keys(int(KEYS[0]), before.cuts[before.ends[at] - 11 : before.ends[at]])[1:-1]
-    own = (keys[:, None] + np.unique(batch.users)).ravel()
-    assert np.isin(own, learner.slots()["key"]).all()
-    learner.learn(batch, SIZE // 2, SIZE // 2 + EPOCH, Scores.empty(SIZE))
-    learner.end_epoch()
-    assert not np.isin(own, learner.slots()["key"]).any()
-
-
 def test_looking_for_products_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are too many, the rest waits to be evicted; the features themselves go."""
     counts = []

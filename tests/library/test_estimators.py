@@ -424,7 +424,7 @@ def test_more_features_than_an_example_may_have_are_refused() -> None:
 def test_it_goes_with_pipelines_and_searches() -> None:
     """On sets that ship with scikit-learn, and learns something of each."""
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), AppleClassifier(bits=10)), {"appleclassifier__l1": [0.0, 1e-5]}
+        make_pipeline(StandardScaler(), AppleClassifier(bits=10)), {"appleclassifier__learning_rate": [0.25, 0.5]}
     )
     assert search.fit(FRAME, LABELS).best_score_ > 0.95
     assert clone(search.best_estimator_).fit(CELLS, LABELS).score(CELLS, LABELS) > 0.95

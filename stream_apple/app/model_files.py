@@ -21,7 +21,7 @@ from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adop
 from stream_apple.learners.apple.merging.mergeable import check_alike, check_mergeable, mergeable_of
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation.preparation import ngrams_of
-from stream_apple.learners.apple.state.table import check_finite
+from stream_apple.learners.state import check_finite
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import STARTED_FROM, Provenance, SnapshotPointer, started_from
 from stream_apple.stream.snapshots.codec import read_stored_manifest
@@ -116,8 +116,7 @@ def _told(config: Config, saved: SavedModel) -> str:
 
 def _check_finite(model: PartitionModel) -> None:
     """Raise SnapshotError or ModelError for numbers that no model has, which would go unnoticed in a merged one."""
-    table = model.learner.table
-    check_finite(table, 0, len(table.slots))
+    check_finite(model.learner.table._asdict())
     for name, array in mergeable_of(model.learner).sums.items():
         if not np.isfinite(array).all() or (name == "shares" and (array <= 0.0).any()):
             raise SnapshotError(f"expected the {name} of a model, found {array.tolist()[:10]}")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.learners.progress.progressive_loss import ProgressiveLoss
 from stream_apple.learners.scores import NO_EARLY, Scores
+from stream_apple.learners.state import LearnerState
 
 
 class LearnerOptions(Protocol):
@@ -47,18 +48,6 @@ class LearnerOptions(Protocol):
 
     def wanted_columns(self) -> frozenset[str]:
         """Return which of the optional fields of batches such a model needs: spaces, attributes."""
-
-
-class LearnerState(NamedTuple):
-    """All that future scores depend on, by name: the learner's own arrays, not copies, so they change as it learns.
-
-    rows  arrays of any dtype with the same length in the first dimension, such as the slots of a table: a snapshot cuts
-          them into messages, and writes them back into these arrays
-    sums  everything else: arrays of one dimension, which `Learner.restore` takes over
-    """
-
-    rows: Mapping[str, NDArray[Any]]
-    sums: Mapping[str, NDArray[np.generic]]
 
 
 class Change(NamedTuple):

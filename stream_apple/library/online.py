@@ -172,7 +172,7 @@ class OnlineLearner:
 
     def __getstate__(self) -> dict[str, Any]:
         with self.lock:
-            table = self.learner.table
+            state = self.learner.state
             return {
                 "options": self.options,
                 "epoch_examples": self._epoch_examples,
@@ -181,8 +181,8 @@ class OnlineLearner:
                 "time": None
                 if self._clock is None
                 else (self._clock.length_ms, self._clock.state.copy(), self._epoch, self.far_ahead),
-                "table": {name: _used_rows(array) for name, array in table._asdict().items()},
-                "sums": {name: array.copy() for name, array in self.learner.sums.items()},
+                "rows": {name: _used_rows(array) for name, array in state.rows.items()},
+                "sums": {name: array.copy() for name, array in state.sums.items()},
                 "observed": {name: array.copy() for name, array in self.learner.observed.items()},
             }
 
@@ -196,21 +196,22 @@ class OnlineLearner:
             self._clock.state[:] = clock
         self.learner = Learner(self.options)
         self.lock = threading.RLock()
-        for name, (rows, content) in state["table"].items():
-            _as_bytes(getattr(self.learner.table, name))[rows] = content
+        own = self.learner.state.rows
+        for name, (rows, content) in state["rows"].items():
+            _as_bytes(own[name])[rows] = content
         self.learner.restore(state["sums"])
         self.learner.restore_observed(state["observed"])
 
 
 def _as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
     """Return a view of the array's rows as bytes, uint8[n, bytes of a row]."""
-    return array.view(np.uint8).reshape(len(array), -1) if array.size else np.empty((0, 0), np.uint8)
+    return array.reshape(-1).view(np.uint8).reshape(len(array), -1)
 
 
 def _used_rows(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Return which rows are not all zeros, int64[k], and their bytes; most slots of a model are free."""
     rows = _as_bytes(array)
-    used = np.flatnonzero(rows.any(axis=1)) if rows.size else np.empty(0, np.int64)
+    used = np.flatnonzero(rows.any(axis=1))
     return used, rows[used]
 
 

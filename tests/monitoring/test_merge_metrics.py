@@ -216,7 +216,7 @@ def test_a_real_loop_tells_all_of_it() -> None:
         text = generate_latest(metrics.registry).decode()
 
     process.loop.iterate = iterate  # type: ignore[method-assign]
-    with small(block_slots=256):
+    with small(block_bytes=16_000):
         finish(cluster, process)
     states = {each["state"] for facts in told for each in facts["partitions"].values()}
     assert states == {"held", "adopted"}

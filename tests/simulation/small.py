@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 import structlog
 
-from stream_apple.learners.apple.state import table
+from stream_apple.learners import state
 from stream_apple.stream.following import replica
 from stream_apple.stream.learning import scheduler
 from stream_apple.stream.loop import loop
@@ -16,11 +16,11 @@ from stream_apple.stream.snapshots import stored_messages, writer
 
 
 @contextmanager
-def small(block_slots: int = 64) -> Iterator[None]:
+def small(block_bytes: int = 4_000) -> Iterator[None]:
     """For as long as the context lasts. None of these sizes decides about a result."""
     before = structlog.get_config()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "BLOCK_SLOTS", block_slots)
+        patch.setattr(state, "BLOCK_BYTES", block_bytes)
         patch.setattr(writer, "MOST_IN_FLIGHT", 700)
         patch.setattr(scheduler, "BATCH_BYTES", 300)
         patch.setattr(loop, "WORTH_SAVING", 3)

@@ -11,7 +11,7 @@ from stream.one_worker import Worker, cluster_of_all, input_log, offset_of, visi
 @pytest.fixture
 def small_sizes() -> Iterator[None]:
     """Snapshots of several messages, and restores of several iterations."""
-    with small(block_slots=256):
+    with small(block_bytes=16_000):
         yield
 
 

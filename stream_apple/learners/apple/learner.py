@@ -43,9 +43,10 @@ from stream_apple.learners.apple.state.model import (
 from stream_apple.learners.apple.state.recent import forget_recent, leave_out, longest_recent, recent_examples
 from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.apple.state.weights import predictor_names
-from stream_apple.learners.apple.state_digest import StateDigest
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
+from stream_apple.learners.state import LearnerState
+from stream_apple.learners.state_digest import state_digest
 
 _PREPARED = "prepared_"  # prefix of the names of the preparation's arrays
 _OF_LABELS = ("labels", "weights")  # of `Recent`
@@ -171,8 +172,8 @@ class Learner:
 
     @property
     def sums(self) -> dict[str, NDArray[np.generic]]:
-        """All state besides the table, by name: the arrays themselves."""
-        sums = {**self._state.scalars._asdict(), **self.progress.arrays()}
+        """All state besides the rows of the table, by name: the arrays themselves."""
+        sums = {**self.table.constant, **self._state.scalars._asdict(), **self.progress.arrays()}
         if self.options.mixed:
             sums |= self._state.mixture._asdict() | {
                 f"recent_{name}": array for name, array in self._state.recent._asdict().items() if self._is_kept(name)
@@ -231,9 +232,12 @@ class Learner:
 
     def digest(self) -> str:
         """Return a hash, 32 hex digits, of every bit that future scores and sums depend on."""
-        digest = StateDigest()
-        digest.add_slots(self.table, 0, len(self.table.slots))
-        return digest.finish(self.table, self.sums)
+        return state_digest(*self.state)
+
+    @property
+    def state(self) -> LearnerState:
+        """The whole state, the arrays themselves."""
+        return LearnerState(self.table.rows, self.sums)
 
     def slots(self) -> NDArray[np.void]:
         """Return a copy of the slots, SLOT[2^bits + 1]; the constant is the last."""

@@ -7,7 +7,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_apple.learners.apple.state.table import Table
+from stream_apple.learners.state import LearnerState
 from stream_apple.stream.positions.lineage import Lineage
 
 
@@ -22,8 +22,8 @@ class ModelImage(NamedTuple):
     """Holds the whole state of a partition's model.
 
     at        the first offset that it has not learned
-    learned   the rest of the learner's state, by name
-    sums      all state by name, besides `table` and `ended`; it includes `learned`
+    learned   the learner's state
+    sums      all state by name, besides the learner's rows and `ended`; it includes the learner's sums
     observed  measurements on which nothing depends: the digest does not cover them
     passed    whether it has gone on from the end of a round, and learned nothing since; the note with the committed
               offset keeps that, no snapshot does
@@ -32,19 +32,18 @@ class ModelImage(NamedTuple):
     at: int
     lineage: Lineage
     ended: Ended
-    table: Table
-    learned: Mapping[str, NDArray[np.generic]]
+    learned: LearnerState
     sums: Mapping[str, NDArray[np.generic]]
     observed: Mapping[str, NDArray[np.generic]]
     passed: bool = False
 
     def copy(self) -> "ModelImage":
         """Return the same image in memory of its own, which stays as it is while the model learns on."""
+        learned = self.learned.copy()
         sums = {name: array.copy() for name, array in self.sums.items()}
         return self._replace(
-            table=self.table.copy(),
-            learned={name: sums[name] for name in self.learned},
-            sums=sums,
+            learned=learned,
+            sums={**sums, **learned.sums},
             observed={name: array.copy() for name, array in self.observed.items()},
         )
 

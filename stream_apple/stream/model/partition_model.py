@@ -252,9 +252,7 @@ class PartitionModel:
         attached = {_ATTACHED + name: array for name, array in self.attachments.items()}
         observed = {**learner.observed, **self.early.observed, **attached}
         passed = self.rounds is not None and self.rounds.passed
-        return ModelImage(
-            self.next_offset, self.lineage, self.ended, learner.table, learner.sums, self.sums, observed, passed
-        )
+        return ModelImage(self.next_offset, self.lineage, self.ended, learner.state, self.sums, observed, passed)
 
     def digest(self) -> str:
         """Return 32 hex digits over every bit that later outputs depend on."""

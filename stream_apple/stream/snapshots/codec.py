@@ -27,8 +27,8 @@ import msgpack
 from stream_apple.errors import SnapshotError, SnapshotMissingError
 from stream_apple.learners.apple.merging.mergeable import Mergeable
 from stream_apple.learners.apple.merging.stacks import copy_into
-from stream_apple.learners.apple.state.table import blocks_of, check_finite
-from stream_apple.learners.apple.state_digest import StateDigest
+from stream_apple.learners.state import block_bounds, bytes_of_rows
+from stream_apple.learners.state_digest import RowsDigest
 from stream_apple.stream.model.model_image import Ended, ModelImage
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
@@ -41,14 +41,11 @@ from stream_apple.stream.snapshots.blocks import (
     StoredSums,
     check_format,
     compressor,
-    constant_of,
     decode_block,
     decompressed,
     encode_block,
-    most_of_a_block,
     packed,
     unpacked,
-    write_constant,
 )
 from stream_apple.stream.snapshots.compressed_table import CompressedTable
 from stream_apple.untrusted import (
@@ -152,26 +149,21 @@ class SnapshotEncoder:
         self.digest = ""
         self._model = model
         self._image = image
-        self._blocks = blocks_of(image.table)
+        self._blocks = block_bounds(image.learned.rows)
         self.message_count = len(self._blocks) + 1
-        self._learner_digest = StateDigest()
+        self._learner_digest = RowsDigest()
         self._compressor = compressor()
 
     @property
     def messages(self) -> Iterator[bytes]:
         """Yield all messages, in order; ModelError if a weight is not finite: that is never kept."""
-        table = self._image.table
+        rows, sums = self._image.learned
         for index, (start, stop) in enumerate(self._blocks):
-            self._check(start, stop)
-            yield self._seal(index, encode_block(table.part(start, stop)))
-        self._check(len(table.slots) - 1, len(table.slots))
-        self.digest = self._image.digest(self._learner_digest.finish(table, self._image.learned))
+            self._learner_digest.add(rows, start, stop)
+            yield self._seal(index, encode_block(rows, start, stop))
+        self.digest = self._image.digest(self._learner_digest.finish(sums))
         manifest = _manifest(self._model, self._image, self.digest)
         yield self._seal(len(self._blocks), msgpack.packb(manifest))
-
-    def _check(self, start: int, stop: int) -> None:
-        check_finite(self._image.table, start, stop)
-        self._learner_digest.add_slots(self._image.table, start, stop)
 
     def _seal(self, index: int, content: bytes) -> bytes:
         data = self._compressor.compress(content)
@@ -193,7 +185,6 @@ def _manifest(model: PartitionModel, image: ModelImage, digest: str) -> _Manifes
         "digest": digest,
         "ended_epoch": image.ended.epoch,
         "epoch_digest": image.ended.digest,
-        **constant_of(image.table),
         "arrays": packed(image.sums),
         "observed": packed(image.observed),
         "merged": None,
@@ -207,7 +198,7 @@ class SnapshotDecoder:
              and, if the snapshot is a reference, `complete` has been called
     pointer  what the committed offset says of the snapshot
 
-    kept     takes the blocks of the table, compressed, in place of the model, whose own table gets the constant only
+    kept     takes the blocks, compressed, in place of the model, whose own rows stay empty
 
     merged   where the merged model is that the snapshot refers to; None if it is whole, or before its manifest is read
     """
@@ -216,9 +207,10 @@ class SnapshotDecoder:
         self._model = model
         self._pointer = pointer
         self._kept = kept
-        self._blocks = blocks_of(model.learner.table)
+        self._rows = model.learner.state.rows
+        self._blocks = block_bounds(self._rows)
         self._next = 0
-        self._learner_digest = StateDigest()
+        self._learner_digest = RowsDigest()
         self._manifest: StoredManifest | None = None
         self.merged: MergedPointer | None = None
 
@@ -249,22 +241,18 @@ class SnapshotDecoder:
 
     def _take_block(self, frame: bytes, data: bytes) -> None:
         start, stop = self._blocks[self._next]
-        block = self._model.learner.table.part(start, stop)
         if self._kept is None:
-            decode_block(data, block)
+            decode_block(data, self._rows, start, stop)
+            self._learner_digest.add(self._rows, start, stop)
         else:
-            own, block = block, self._kept.add(frame, data)
-            # The digest covers these when all slots have come.
-            own.tags[:], own.admission_filter[:] = block.tags, block.admission_filter
-        self._learner_digest.add_slots(block, 0, stop - start)
+            self._learner_digest.add(self._kept.add(frame, data).rows, 0, stop - start)
 
     def complete(self, merged: Mergeable) -> None:
         """Take over the table of the merged model that the snapshot refers to; SnapshotError if it is another's."""
         assert self._manifest is not None
-        table = self._model.learner.table
         try:
-            copy_into(table, merged.table)
-            self._learner_digest.add_slots(table, 0, len(table.slots) - 1)
+            copy_into(self._model.learner.table, merged.table)
+            self._learner_digest.add(self._rows, 0, self._blocks[-1][1])
             self._finish(self._manifest)
         except DAMAGES as error:
             raise SnapshotError(f"expected the state of this model, found: {because(error)}") from error
@@ -293,7 +281,7 @@ class SnapshotDecoder:
             if refers or self._next == len(self._blocks):
                 most = MOST_OF_A_MANIFEST
             else:
-                most = most_of_a_block(self._model.learner.table.part(*self._blocks[self._next]))
+                most = bytes_of_rows(self._rows, *self._blocks[self._next])
             return envelope.data, decompressed(envelope.data, most), refers
         except DAMAGES as error:
             raise SnapshotError(
@@ -311,17 +299,14 @@ class SnapshotDecoder:
         ):
             if (found := getattr(manifest, name)) != expected:
                 raise SnapshotError(f"the manifest: expected {name} {expected}, found {in_short(found)}")
-        table = model.learner.table
-        write_constant(table, manifest)
         ended = Ended(manifest.ended_epoch, manifest.epoch_digest)
         model.restore(self._pointer.at, ended, unpacked(manifest.arrays))
         model.restore_observed(unpacked(manifest.observed))
         image = model.image()
-        self._learner_digest.add_slots(table, len(table.slots) - 1, len(table.slots))
-        if (found := image.digest(self._learner_digest.finish(image.table, image.learned))) != self._pointer.digest:
+        if (found := image.digest(self._learner_digest.finish(image.learned.sums))) != self._pointer.digest:
             raise SnapshotError(f"expected a state with digest {self._pointer.digest}, found {found}")
         if self._kept is not None:
-            self._kept.finish(table)
+            self._kept.finish(model.learner.table)
 
 
 def read_place(value: bytes | None) -> tuple[str, int, int, int]:

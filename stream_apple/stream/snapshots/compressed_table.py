@@ -13,7 +13,8 @@ from stream_apple.learners.apple.state.table import (
     empty_table,
     taken_count,
 )
-from stream_apple.stream.snapshots.blocks import decode_block, decompressed, most_of_a_block
+from stream_apple.learners.state import bytes_of_rows
+from stream_apple.stream.snapshots.blocks import decode_block, decompressed
 
 
 class CompressedTable:
@@ -33,7 +34,7 @@ class CompressedTable:
         """Keep the next frame, given its content, too; return the block, until the next one comes."""
         assert self._memory is not None
         block = self._memory.part(0, self._block)
-        decode_block(data, block)
+        decode_block(data, block.rows, 0, len(block.tags))
         self._nominees.append(block.nominees() + self._block * len(self._frames))
         self._most_taken = max(self._most_taken, taken_count(block))
         self._frames.append(frame)
@@ -72,4 +73,5 @@ class CompressedTable:
         return table
 
     def _decode(self, number: int, block: Table) -> None:
-        decode_block(decompressed(self._frames[number], most_of_a_block(block)), block)
+        rows, size = block.rows, len(block.tags)
+        decode_block(decompressed(self._frames[number], bytes_of_rows(rows, 0, size)), rows, 0, size)

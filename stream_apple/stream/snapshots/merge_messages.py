@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.errors import SnapshotError
 from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_from
 from stream_apple.learners.apple.new_model import extent_of
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.state.table import blocks_of, check_finite, empty_table
+from stream_apple.learners.apple.state.table import empty_table
+from stream_apple.learners.state import block_bounds, bytes_of_rows
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,
@@ -32,14 +34,11 @@ from stream_apple.stream.snapshots.blocks import (
     StoredSums,
     check_format,
     compressor,
-    constant_of,
     decode_block,
     decompressed,
     encode_block,
-    most_of_a_block,
     packed,
     unpacked,
-    write_constant,
 )
 from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.untrusted import (
@@ -134,9 +133,8 @@ def round_of(key: bytes) -> int:
 
 def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[bytes]:
     """Return the messages of a merged model; ModelError if a weight is not finite: that is never kept."""
-    blocks, compress = blocks_of(model.table), compressor()
-    check_finite(model.table, 0, len(model.table.slots))
-    contents = [encode_block(model.table.part(start, stop)) for start, stop in blocks]
+    compress, state = compressor(), model.state
+    contents = [encode_block(state.rows, start, stop) for start, stop in block_bounds(state.rows)]
     contents.append(
         msgpack.packb(
             {
@@ -148,8 +146,7 @@ def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[
                 "merges": manifest.history.merges,
                 "dropped": manifest.history.dropped,
                 "options": model.options.identity(),
-                **constant_of(model.table),
-                "arrays": packed(model.sums),
+                "arrays": packed(state.sums),
             }
         )
     )
@@ -271,7 +268,8 @@ class MergeDecoder:
         self._next = 0
         self.model = Mergeable(options, empty_table(int(options.bits or 0), extent_of(options)), {})
         self.manifest: MergeManifest | None = None
-        self._blocks = blocks_of(self.model.table)
+        self._rows = self.model.table.rows
+        self._blocks = block_bounds(self._rows)
 
     @property
     def left(self) -> int:
@@ -288,8 +286,8 @@ class MergeDecoder:
             )
         try:
             if self._next < len(self._blocks):
-                block = self.model.table.part(*self._blocks[self._next])
-                decode_block(_data(envelope, most_of_a_block(block)), block)
+                start, stop = self._blocks[self._next]
+                decode_block(_data(envelope, bytes_of_rows(self._rows, start, stop)), self._rows, start, stop)
             else:
                 self._finish(_content(envelope))
         except DAMAGES as error:
@@ -303,11 +301,11 @@ class MergeDecoder:
                 f"the manifest: expected options {options.identity()}, found {in_short(content.options)}: models of "
                 f"other settings were merged"
             )
-        write_constant(table, content)
         # The arrays are copied, as those in a message are read-only.
-        self.model = mergeable_from(
-            options, table, {name: array.copy() for name, array in unpacked(content.arrays).items()}
-        )
+        sums = {name: array.copy() for name, array in unpacked(content.arrays).items()}
+        constant = table.constant
+        take_over_arrays(constant, {name: sums.pop(name) for name in constant})
+        self.model = mergeable_from(options, table, sums)
         if (found := self.model.digest()) != content.digest:
             raise SnapshotError(f"expected a merged model with digest {content.digest}, found {found}")
         self.manifest = content.manifest(self._round)

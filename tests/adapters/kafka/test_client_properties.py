@@ -22,7 +22,7 @@ from stream_apple.adapters.kafka.client_properties import (
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.state.table import BLOCK_SLOTS, SIDES
+from stream_apple.learners.apple.state.table import SIDES
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.snapshots.codec import encode_snapshot
@@ -123,7 +123,7 @@ class TestPropertiesTogether:
     @pytest.mark.parametrize("chosen", OF_LARGE_SLOTS, ids=str)
     def test_no_message_of_a_snapshot_is_larger(self, chosen: dict[str, Any]) -> None:
         """A full block of base features that can't be compressed, and the manifest of a model whose sums are noise."""
-        settings = SETTINGS._replace(options=Options(**{"bits": BLOCK_SLOTS.bit_length() - 1, **chosen}))
+        settings = SETTINGS._replace(options=Options(**{"bits": 14, **chosen}))
         model = PartitionModel("examples", 0, Lineage(0, "f" * 16), settings, Decoder(settings.limits))
         draw = np.random.default_rng(1)
 

@@ -15,8 +15,9 @@ from learners.apple.test_learner import Row, batch_of
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.state.table import COMPANION, MOST_WEIGHT, check_finite
+from stream_apple.learners.apple.state.table import COMPANION, MOST_WEIGHT
 from stream_apple.learners.scores import Scores
+from stream_apple.learners.state import check_finite
 
 LARGEST = float(np.nextafter(TOO_LARGE, np.float32(0)))
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
@@ -64,7 +65,7 @@ OPTIONS = st.composite(_options)()
 def check(learner: Learner) -> None:
     """Every number of the model is finite, and weights are within their bounds."""
     table = learner.table
-    check_finite(table, 0, len(table.slots))
+    check_finite(table._asdict())
     taken = table.slots[(table.slots["key"] != 0) | (table.slots["degree"] == 0)]
     for field in ("weight", "gradient", "scale", "linear_weight", "linear_gradient"):
         assert np.isfinite(taken[field]).all(), field

@@ -21,7 +21,7 @@ from stream_apple.learners.apple.state.table import COMPANION, base_features
 from stream_apple.learners.scores import Scores
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Gap, SnapshotPointer
-from stream_apple.stream.snapshots.blocks import COLUMNS, FORMAT
+from stream_apple.stream.snapshots.blocks import FORMAT
 from stream_apple.stream.snapshots.codec import Snapshot, SnapshotDecoder, encode_snapshot, read_stored_manifest
 
 
@@ -133,7 +133,7 @@ class TestRoundTrip:
 
     def test_blocks_of_a_large_table(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A table of several blocks is put together again."""
-        monkeypatch.setattr("stream_apple.learners.apple.state.table.BLOCK_SLOTS", 64)
+        monkeypatch.setattr("stream_apple.learners.state.BLOCK_BYTES", 4_000)  # 8 buckets
         model = grown()
         taken = encode_snapshot(model)
         assert len(taken.messages) == 1024 // 64 + 1
@@ -146,7 +146,7 @@ class TestRoundTrip:
     )
     def test_the_digest_is_not_that_of_blocks(self, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]) -> None:
         """A slot may have something beside it; verify and replicas hash whole tables, and snapshots their blocks."""
-        monkeypatch.setattr("stream_apple.learners.apple.state.table.BLOCK_SLOTS", 64)
+        monkeypatch.setattr("stream_apple.learners.state.BLOCK_BYTES", 4_000)  # 8 buckets
         settings = SETTINGS._replace(options=Options(bits=10, **chosen))
         model, other = (PartitionModel(TOPIC, 0, LINEAGE, settings, settings.decoder()) for _ in range(2))
         model.process(RECORDS[:PAST])
@@ -276,11 +276,3 @@ class TestRefusals:
         model.learner.table.slots[field][9] = value
         with pytest.raises(ModelError, match=f"expected finite weights, found {value} among the values of {field}"):
             encode_snapshot(model)
-
-
-def test_the_columns_are_those_of_a_slot() -> None:
-    """All fields of a slot are stored but scratch, and second names of the same bytes."""
-    slot = grown().learner.table.slots.dtype
-    stored = {name: np.dtype(form) for name, form in COLUMNS}
-    scratch, second_names = {"active"}, {"average", "fast"}
-    assert {name: slot[name] for name in slot.names or () if name not in scratch | second_names} == stored

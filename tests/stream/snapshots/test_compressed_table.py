@@ -22,7 +22,7 @@ from stream_apple.stream.snapshots.compressed_table import CompressedTable
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a small table has sixteen."""
-    monkeypatch.setattr("stream_apple.learners.apple.state.table.BLOCK_SLOTS", 64)
+    monkeypatch.setattr("stream_apple.learners.state.BLOCK_BYTES", 4_000)  # 8 buckets
 
 
 def contributed(learner: Learner) -> ReadableModel:

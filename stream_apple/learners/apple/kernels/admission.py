@@ -197,9 +197,9 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
                 continue
             counts[EVICTED] += 1
         tag_bytes[place] = np.uint8(key & BYTE) | np.uint8(1)
+        if model.rule.mixed and (newcomer["degree"] == 1 or table.slots[place]["degree"] == 1):
+            put_companion(table.companions[place])  # that of a product is all zeros
         put_monomial(table.slots[place], newcomer)
-        if newcomer["degree"] == 1 and model.rule.mixed:
-            put_companion(table.companions[place])
         if len(table.residuals) > 0:
             begin_residuals(table.residuals[place])
         features.slot[found] = place

@@ -9,7 +9,8 @@ from stream_apple.learners.apple.merging.stacks import ReadableTable
 from stream_apple.learners.apple.merging.totals import MERGED_SUMS, Sums
 from stream_apple.learners.apple.options import Options, why_not_merged, why_not_started_from
 from stream_apple.learners.apple.state.table import Table
-from stream_apple.learners.apple.state_digest import StateDigest
+from stream_apple.learners.state import LearnerState
+from stream_apple.learners.state_digest import state_digest
 
 
 class Mergeable(NamedTuple):
@@ -21,9 +22,14 @@ class Mergeable(NamedTuple):
 
     def digest(self) -> str:
         """Return a hash, 32 hex digits, of the mergeable part, which is exactly what is adopted."""
-        digest = StateDigest()
-        digest.add_slots(self.table, 0, len(self.table.slots))
-        return digest.finish(self.table, {name: self.sums[name] for name in sorted(self.sums)})
+        return state_digest(*self.state)
+
+    @property
+    def state(self) -> LearnerState:
+        """The mergeable part by name: the arrays themselves."""
+        return LearnerState(
+            self.table.rows, {name: self.sums[name] for name in sorted(self.sums)} | self.table.constant
+        )
 
 
 class ReadableModel(NamedTuple):

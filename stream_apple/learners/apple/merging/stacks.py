@@ -119,7 +119,7 @@ def _copy_taken(table: Table, given: Table) -> None:
 def _copy_row(table: Table, place: Index, other: Table, to: Index) -> None:
     """Copy a slot, and its rows of the companions and side arrays that the table has."""
     other.slots[to] = table.slots[place]
-    if len(table.companions) > 0 and table.slots[place]["degree"] <= 1:
+    if len(table.companions) > 0:
         other.companions[to] = table.companions[place]
     if len(table.residuals) > 0:
         other.residuals[to] = table.residuals[place]

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
-from stream_apple.errors import ConfigurationError, ModelError
+from stream_apple.errors import ConfigurationError
+from stream_apple.learners.state import block_bounds, bytes_of_rows, rows_of_a_block
 
 Slots: TypeAlias = NDArray[np.void]
 Floats: TypeAlias = NDArray[np.float32]
@@ -21,10 +22,6 @@ Element: TypeAlias = Any  # one element of a structured array, changed in place
 
 BUCKET = 8  # slots among which a key may live; their tags fill one word
 _LEAST_BITS = BUCKET.bit_length() - 1
-BLOCK_SLOTS = 1 << 14
-"""The most slots of a block. A block is stored as one message, and models are merged block by block."""
-_BLOCK_BYTES = 1_000_000
-"""The most bytes of a block before compression: below Kafka's default limit for a message, if nothing compresses."""
 CACHE_LINE = 64  # bytes
 
 # Half a cache line, so that one cache miss brings all that scoring and learning a monomial needs. Eight bytes have two
@@ -111,6 +108,26 @@ class Table(NamedTuple):
             **{name: getattr(self, name)[start:stop] for name in SIDES},
         )
 
+    @property
+    def rows(self) -> dict[str, NDArray[Any]]:
+        """Return by name all that belongs to buckets, without the constant: views with a row for each bucket."""
+        buckets, size = len(self.tags), len(self.tags) * BUCKET
+        found: dict[str, NDArray[Any]] = {"tags": self.tags}
+        found["admission_filter"] = self.admission_filter.reshape(buckets, -1)
+        for name in ("slots", "companions", *SIDES):
+            array = getattr(self, name)
+            if array.size:
+                found[name] = array[:size].reshape(buckets, BUCKET, *array.shape[1:])
+        return found
+
+    @property
+    def constant(self) -> dict[str, NDArray[Any]]:
+        """Return by name all that belongs to the constant: views of one dimension."""
+        arrays = {"weights": self.slots, "companion": self.companions} | {name: getattr(self, name) for name in SIDES}
+        return {
+            f"constant_{name}": array[-1:].view(np.uint8).reshape(-1) for name, array in arrays.items() if array.size
+        }
+
     def nominees(self) -> NDArray[np.int64]:
         """Return the slots of parents that became so since the last merge, int64[k], ascending."""
         taken = np.flatnonzero(self.tags.view(np.uint8))
@@ -123,9 +140,7 @@ class Table(NamedTuple):
     def copy(self) -> "Table":
         """Return a copy that shares no memory with the table; ConfigurationError if there is too little memory."""
         try:
-            slots, companions = copy_slots(self)
-            sides = [getattr(self, name).copy() for name in SIDES]
-            return Table(slots, self.tags.copy(), self.admission_filter.copy(), companions, *sides)
+            return Table(*(_copy_of(array) for array in self))
         except MemoryError as error:
             raise _too_large(len(self.slots), error) from error
 
@@ -175,21 +190,13 @@ def _too_large(size: int, error: MemoryError) -> ConfigurationError:
 
 def blocks_of(table: Table) -> list[tuple[int, int]]:
     """Return the first slot and the end of each block; the constant, in the last slot, belongs to none."""
-    size, each = len(table.slots) - 1, 1 << _block_bits(table)
-    return [(start, min(start + each, size)) for start in range(0, size, each)]
+    return [(start * BUCKET, stop * BUCKET) for start, stop in block_bounds(table.rows)]
 
 
 def empty_block(bits: int, extent: Extent) -> Table:
     """Return an empty table for one block, with a slot for a constant, of tables of 2^bits slots."""
-    return empty_table(min(bits, _block_bits(empty_table(_LEAST_BITS, extent))), extent)
-
-
-def _block_bits(table: Table) -> int:
-    """Return the binary logarithm of how many slots a block of this table, or of one of its extent, has at most."""
-    of_slots = (table.slots, table.companions, *sides_of(table, 0, 1).values())
-    of_buckets = (table.tags, table.admission_filter)
-    each = sum(array[:1].nbytes for array in of_slots) + sum(array.nbytes for array in of_buckets) / len(table.slots)
-    return max(min(BLOCK_SLOTS, int(_BLOCK_BYTES / each)).bit_length() - 1, _LEAST_BITS)
+    buckets = rows_of_a_block(bytes_of_rows(empty_table(_LEAST_BITS, extent).rows, 0, 1))
+    return empty_table(min(bits, _LEAST_BITS + buckets.bit_length() - 1), extent)
 
 
 def base_features(slots: Slots) -> NDArray[np.int64]:
@@ -207,15 +214,9 @@ def sides_of(table: Table, start: int, stop: int) -> dict[str, NDArray[Any]]:
     return {name: side[start:stop] for name in SIDES if len(side := getattr(table, name))}
 
 
-def copy_slots(table: Table) -> tuple[Slots, Slots]:
-    """Return copies of the table's slots and companions."""
-    slots, companions = table.slots, table.companions
-    copied = np.zeros_like(companions)
-    if len(companions):
-        for used in (base_features(slots), [len(companions) - 1]):
-            copied[used] = companions[used]
-    # As bytes: NumPy would copy field by field.
-    return slots.view(np.uint8).copy().view(slots.dtype), copied
+def _copy_of(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy of an array, as bytes: NumPy would copy one that has fields field by field."""
+    return array.view(np.uint8).copy().view(array.dtype) if array.dtype.names else array.copy()
 
 
 def free_slots(table: Table, places: NDArray[np.int64]) -> None:
@@ -225,22 +226,6 @@ def free_slots(table: Table, places: NDArray[np.int64]) -> None:
     companions = [table.companions] if len(table.companions) else []
     for rows in (table.slots, *companions, *sides_of(table, 0, len(table.slots)).values()):
         rows.view(np.uint8).reshape(len(rows), -1)[places] = 0
-
-
-def check_finite(table: Table, start: int, stop: int) -> None:
-    """Raise ModelError if a weight in slots [start, stop), or in their companions, is infinite or NaN."""
-    slots, companions = table.slots[start:stop], table.companions[start:stop]
-    columns = [(name, slots[name]) for name in ("weight", "linear_weight")]
-    if len(companions):
-        columns.append(("fast", slots["fast"][slots["degree"] > 1]))
-        used = companions[base_features(slots)]
-        columns += [(name, used[name]) for name in COMPANION.names or ()]
-    for name, side in sides_of(table, start, stop).items():
-        columns += [(f"{name}.{field}", side[field]) for field in side.dtype.names or ()] or [(name, side)]
-    for field, column in columns:
-        if not np.isfinite(column).all():
-            found = column[~np.isfinite(column)][0]
-            raise ModelError(f"expected finite weights, found {found} among the values of {field}")
 
 
 # One byte of a word per slot of a bucket.

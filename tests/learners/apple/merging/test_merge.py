@@ -55,7 +55,7 @@ def test_identical_models_are_one(kind: dict[str, Any]) -> None:
 @pytest.mark.parametrize("parts", [2, 3, 100])
 def test_parts_at_once(kind: dict[str, Any], parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many threads merge a table, the bits and the counts are those of one."""
-    monkeypatch.setattr("stream_apple.learners.apple.state.table.BLOCK_SLOTS", 64)
+    monkeypatch.setattr("stream_apple.learners.state.BLOCK_BYTES", 4_000)  # 8 buckets
     models = [learned(bare(bits=10, **kind), seed) for seed in range(3)]
     alone = merge(models)
     with ThreadPoolExecutor(3) as pool:
@@ -96,7 +96,7 @@ def test_who_was_included_has_the_merged_model(kind: dict[str, Any]) -> None:
         assert merged_digest(learner) == merged.model.digest()
         assert learner.occupied == merged.counts.kept
         for name, array in learner.sums.items():
-            if name not in merged.model.sums:
+            if name not in merged.model.state.sums:
                 if merged.counts.models_dropped and name.startswith("recent_"):
                     continue  # the latest examples were prepared otherwise
                 changed = array != sums[name]

@@ -14,8 +14,9 @@ from stream_apple.core.batch import TOO_LARGE, Batch
 from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.state.table import MOST_WEIGHT, check_finite
+from stream_apple.learners.apple.state.table import MOST_WEIGHT
 from stream_apple.learners.scores import Scores
+from stream_apple.learners.state import check_finite
 
 SIZE, COLUMNS = 12_000, 12
 KINDS: tuple[dict[str, Any], ...] = (
@@ -190,7 +191,7 @@ def test_no_stream_is_the_end_of_a_model(
         assert np.isfinite(scores.losses).all()
         assert (scores.losses >= 0).all()
         learner.end_epoch()
-        check_finite(learner.table, 0, len(learner.table.slots))
+        check_finite(learner.table._asdict())
         assert (np.abs(learner.table.slots["weight"]) <= MOST_WEIGHT).all()
         assert all(np.isfinite(array).all() for array in learner.sums.values())
 

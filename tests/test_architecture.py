@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     "core.codec": {"core", "errors"},
     "core.input": {"core", "core.codec", "errors"},
     # What learners share: scores, losses, how scores are judged, how options are declared.
-    "learners": {"core"},
+    "learners": {"core", "errors"},
     "learners.progress": {"core", "learners"},
     # What everything else knows of a learner.
     "learners.port": {"core", "learners", "learners.progress"},

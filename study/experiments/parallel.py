@@ -74,7 +74,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
         f"Test AUC: {about}",
         ("set", *TABLE_1, "lin < lin+apple", "bigram < bigram+apple"),
         tuple(auc),
-        "Internal click data, 100 nodes: .81664, .81712, .81757, .81796.",
+        "Internal click data, 100 nodes: 0.81664, 0.81712, 0.81757, 0.81796.",
     )
     yield StudyFinding(
         "seconds", f"Seconds: {about}", ("set", *TABLE_1), tuple(seconds), "On 100 nodes: 1282, 2727, 2755, 7378."

@@ -15,11 +15,11 @@ SLOW = 2.0
 """Sets on which quadratic takes so many times as long as linear are those of the paper's Figure 3."""
 
 
-_COUNTS = ["sets", "below 0", "below .5", "wins", "median rel. error", "median rel. time", "time at most 10"]
+_COUNTS = ["sets", "below 0", "below 0.5", "wins", "median rel. error", "median rel. time", "time at most 10"]
 
 
 def counts(outcomes: Outcomes) -> list[str]:
-    """Count the sets with a relative error below 0 and below .5, a least error, and a tolerable time; show medians."""
+    """Count the sets with a relative error below 0 and below 0.5, a least error, and a tolerable time; show medians."""
     names = [facts.name for facts in outcomes.sets]
     rows = [
         _counted(

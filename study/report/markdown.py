@@ -26,8 +26,7 @@ def spelled(value: float | None, digits: int = 4) -> str:
         return f"{value:,.0f}"
     if size < 1e-4:
         return f"{value:.{digits - 1}e}"
-    shown = f"{value:#.{digits}g}".rstrip(".")
-    return shown.replace("0.", ".", 1) if size < 1 else shown
+    return f"{value:#.{digits}g}".rstrip(".")
 
 
 def numbers(values: Sequence[float | None]) -> list[str]:

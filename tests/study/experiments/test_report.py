@@ -22,7 +22,7 @@ def test_a_finding_has_its_files(tmp_path: Path) -> None:
     page = FindingReport(tmp_path, "tuples: what it shows", ["A note."]).add(FINDING)
     text = page.read_text()
     assert "# tuples: what it shows\n\n**A note.**\n" in text
-    assert "| A\\|B | .1951 | 13,800 |\n| none | – | 0 |" in text  # noqa: RUF001  a dash
+    assert "| A\\|B | 0.1951 | 13,800 |\n| none | – | 0 |" in text  # noqa: RUF001  a dash
     assert "Expected: the reference has .195\n\n![Error by t](error-by-t.png)" in text
     with (tmp_path / "error-by-t.csv").open(newline="") as file:
         assert list(csv.reader(file)) == [

@@ -8,7 +8,7 @@ from study.report.markdown import NOTHING, emphasised, hundredths, spelled, tabl
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, NOTHING), (0.0, "0"), (0.15234, ".1523"), (-0.15234, "-.1523"), (1.0, "1.000"), (5.8654, "5.865"),
+        (None, NOTHING), (0.0, "0"), (0.15234, "0.1523"), (-0.15234, "-0.1523"), (1.0, "1.000"), (5.8654, "5.865"),
         (10.05, "10.05"), (123.44, "123.4"), (12345.6, "12,346"), (0.000012345, "1.234e-05"), (0.9999999, "1.000"),
     ],
 )  # fmt: skip
@@ -19,7 +19,7 @@ def test_numbers(value: float | None, text: str) -> None:
 
 def test_the_least_is_bold() -> None:
     """All of them, where several are."""
-    assert emphasised([0.2, None, 0.1, 0.1]) == [".2000", NOTHING, "**.1000**", "**.1000**"]
+    assert emphasised([0.2, None, 0.1, 0.1]) == ["0.2000", NOTHING, "**0.1000**", "**0.1000**"]
     assert emphasised([None]) == [NOTHING]
 
 

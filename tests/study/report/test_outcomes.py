@@ -35,8 +35,8 @@ def test_relative_numbers() -> None:
 def test_counts() -> None:
     """Alpha = 1 has relative errors .25, .5 and -.1: one below 0, two below .5; it wins on one; times 6, 15, 4, 1."""
     found = rows_of(counts(made_up_outcomes()))
-    assert found[LARGE] == ["3", "1", "2", "1", ".250", "5.00", "3 of 4"]
-    assert found["cubic"] == ["3", "0", "1", "1", ".600", "27.5", "2 of 4"]
+    assert found[LARGE] == ["3", "1", "2", "1", "0.250", "5.00", "3 of 4"]
+    assert found["cubic"] == ["3", "0", "1", "1", "0.600", "27.5", "2 of 4"]
     assert found["vw-stage-poly"][-1] == "–"  # noqa: RUF001  a dash
 
 
@@ -76,7 +76,7 @@ def test_the_best_of_vowpal_s_settings_in_hindsight() -> None:
             cells[label, name] = outcomes.cells["vw-stage-poly", name]._replace(label="vw-coin")
     lines = [*(line for line in LINES if line != LINES[4]), Line(VOWPAL_BEST, VOWPAL_BEST)]
     found = rows_of(beside_hindsight(outcomes._replace(lines=lines, cells=cells)))
-    assert found["one"] == [".3000 (vw-coin)", ".3000 (vw-coin)", ".1000 (0.333, 0.333)"]
+    assert found["one"] == ["0.3000 (vw-coin)", "0.3000 (vw-coin)", "0.1000 (0.333, 0.333)"]
     assert found["tie"][-1] == "0 (–, –)"  # noqa: RUF001  dashes
     assert found["geometric mean over both"][-1].startswith(f"{(0.1 * 0.3 * 0.42 / 0.03) ** (1 / 3):.3f} (")
 

@@ -12,6 +12,8 @@ from study.experiments.experiment import Experiment
 EXPERIMENTS: Mapping[str, str] = MappingProxyType(
     {
         "parallel": "several learners that become one model: Table 1's protocol, and a planted stream",
+        "defaults": "what each default of the product is worth, on sets of many kinds",
+        "forest": "the default beside River's adaptive random forest, on the same sets",
         "streaming": "what is learned from the first 8,000 examples: River, Vowpal Wabbit and the product",
     }
 )

@@ -21,9 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import defaults
 import planted
-from defaults import Set
 
 from stream_apple.learners.apple.options import Method, Options, mergeable
 from stream_apple.offline.evaluation import Result, evaluate
@@ -32,9 +30,11 @@ from stream_apple.offline.schedule import Schedule
 from stream_apple.offline.sharding.lockstep import Exchange
 from stream_apple.offline.sharding.sharded import Sharding, evaluate_together
 
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path += [str(folder) for folder in Path(__file__).parents[1:3]]
 
 from support.frozen_figures import Figures, Measured, differences, toml_of
+
+from study.carried_sets import CarriedSet, carried_sets, held_out_sets, set_of_file, with_squared_loss
 
 ROOT = Path(__file__).resolve().parents[2]
 FROZEN, DATA, SUFFIX = ROOT / "tests" / "accuracy.toml", ROOT.parent / "shared" / "data", ".svm.gz"
@@ -57,22 +57,22 @@ HEAD = """\
 # loss, progressive error (a regression has none), and the mean number of features of an example, with the constant."""
 
 
-def carried() -> Iterator[tuple[str, Set]]:
+def carried() -> Iterator[tuple[str, CarriedSet]]:
     """Yield the sets by name that need no file beside the repository."""
     made = planted.batch(PLANTED)
-    yield "planted", Set("logistic", 0, made)
-    yield "planted classes", Set("softmax", 5, made._replace(labels=planted.classes(PLANTED, 5)))
-    yield from defaults.sets([], MADE)
-    yield from defaults.held_out_sets(MADE)
+    yield "planted", CarriedSet("logistic", 0, made)
+    yield "planted classes", CarriedSet("softmax", 5, made._replace(labels=planted.classes(PLANTED, 5)))
+    yield from carried_sets(MADE)
+    yield from held_out_sets(MADE)
 
 
-def shared(folder: Path) -> Iterator[tuple[str, Set]]:
+def shared(folder: Path) -> Iterator[tuple[str, CarriedSet]]:
     """Yield the sets of a folder by name."""
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        yield path.name.removesuffix(SUFFIX), defaults.of_file(path, MOST)
+        yield path.name.removesuffix(SUFFIX), set_of_file(path, MOST)
 
 
-def quick() -> Iterator[tuple[str, Set]]:
+def quick() -> Iterator[tuple[str, CarriedSet]]:
     """Yield the sets of `QUICK` by name; others are made, too, which takes little, but not learned."""
     left = set(QUICK)
     for name, given in carried():
@@ -83,12 +83,12 @@ def quick() -> Iterator[tuple[str, Set]]:
             return
 
 
-def measured(name: str, given: Set) -> Measured:
+def measured(name: str, given: CarriedSet) -> Measured:
     """Learn a set in every way."""
     labels, size = given.batch.labels, len(given.batch.labels)
     identity = {"examples": size, "values": len(given.batch.keys) / size, "label": float(labels.mean())}
     runs: dict[str, Figures] = {}
-    for each in [given] if given.loss != "logistic" else [defaults.squared(given), given]:
+    for each in [given] if given.loss != "logistic" else [with_squared_loss(given), given]:
         for method in METHODS:
             title = each.loss if method == "apple" else f"{each.loss}, {method}"
             options = options_of(each, method)
@@ -103,7 +103,7 @@ def measured(name: str, given: Set) -> Measured:
     return Measured(identity, runs)
 
 
-def options_of(given: Set, method: Method, *, merged: bool = False) -> Options:
+def options_of(given: CarriedSet, method: Method, *, merged: bool = False) -> Options:
     """Return the default settings with this method, for labels as the set has them."""
     chosen: dict[str, Any] = {"method": method, "loss": given.loss, "classes": given.classes}
     if merged:
@@ -118,7 +118,7 @@ def figures_of(result: Result) -> Figures:
     return Figures(result.progressive_loss, result.progressive_error, result.features_per_example)
 
 
-def measure_all(given: Iterator[tuple[str, Set]]) -> dict[str, Measured]:
+def measure_all(given: Iterator[tuple[str, CarriedSet]]) -> dict[str, Measured]:
     """Learn these sets, and print what is found."""
     found: dict[str, Measured] = {}
     began = time.process_time()
@@ -143,7 +143,7 @@ def main() -> None:
         parser.error("expected --write or --sets, found both: the file has all sets")
     if chosen.sets in {None, "shared"} and not any(chosen.data.glob(f"*{SUFFIX}")):
         parser.error(f"expected files named *{SUFFIX} in {chosen.data}, found none: --data names their folder")
-    makers: dict[str, Callable[[], Iterator[tuple[str, Set]]]] = {
+    makers: dict[str, Callable[[], Iterator[tuple[str, CarriedSet]]]] = {
         "quick": quick,
         "carried": carried,
         "shared": lambda: shared(chosen.data),

@@ -78,7 +78,7 @@ def prepare(data_set: DataSet, rows: int, loss: Loss, folder: Path, columns: fro
 def load_arrays(arrays: Path) -> Batch:
     """Return the arrays of a prepared set of data."""
     with np.load(arrays) as kept:
-        return Batch(**{name: kept[name] for name in Batch._fields if name in kept})
+        return Batch(**{name: kept[name] for name in Batch._fields})
 
 
 def load_set(data_set: DataSet, rows: int, folder: Path, columns: frozenset[str] = frozenset()) -> Batch:

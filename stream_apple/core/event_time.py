@@ -36,8 +36,8 @@ NO_EPOCH = -1
 """Stands in place of the epoch of a record that is refused."""
 
 # Indices of EpochClock.state. Before the first record the clock and the epoch are -1. Without votes, the rival is left
-# over from earlier. Nothing depends on the rival's lowest timestamp (_RIVAL_LOW) any more; older versions did.
-_WATERMARK, _EPOCH, _LATE, _VOTES, _RIVAL_LOW, _RIVAL = range(6)
+# over from earlier.
+_WATERMARK, _EPOCH, _LATE, _VOTES, _RIVAL = range(5)
 
 
 class ClockPlan(NamedTuple):
@@ -45,7 +45,7 @@ class ClockPlan(NamedTuple):
 
     epochs  int64[n], the epoch in which each record is learned, or NO_EPOCH. Where the number rises an epoch ends;
             where it falls the clock was put back, and no epoch ends
-    state   int64[6], the clock's state after the records
+    state   int64[5], the clock's state after the records
     """
 
     epochs: NDArray[np.int64]
@@ -57,13 +57,13 @@ class EpochClock:
 
     length_ms     of an epoch, > 0
     max_ahead_ms  how far from the clock a timestamp may lie before the clock is in doubt, > 0
-    state         int64[6], all that the clock remembers; a snapshot holds it and a restore writes it
+    state         int64[5], all that the clock remembers; a snapshot holds it and a restore writes it
     """
 
     def __init__(self, length_ms: int, max_ahead_ms: int) -> None:
         self.length_ms = length_ms
         self.max_ahead_ms = max_ahead_ms
-        self.state = np.zeros(6, np.int64)
+        self.state = np.zeros(5, np.int64)
         self.state[[_WATERMARK, _EPOCH]] = -1
 
     def plan(self, timestamps_ms: NDArray[np.int64]) -> ClockPlan:
@@ -143,19 +143,16 @@ def _advance(
             continue
         if votes > 0 and abs(timestamp - rival) <= max_ahead:
             votes += 1
-            state[_RIVAL_LOW] = min(state[_RIVAL_LOW], timestamp)
             rival = max(rival, timestamp)
         elif votes > LONE:
             votes -= 1
         else:
             votes = 1
-            state[_RIVAL_LOW] = timestamp
             rival = timestamp
         refused = timestamp > clock and votes <= LONE
         if votes >= (VOTES_AHEAD if rival > clock else VOTES_BEHIND):
             votes = LONE + 1
             state[_EPOCH] = min(clock, rival) // length
-            state[_RIVAL_LOW] = clock
             clock, rival = rival, clock
             begin = clock // length * length
         epochs[row] = NO_EPOCH if refused else state[_EPOCH]

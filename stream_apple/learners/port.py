@@ -131,7 +131,7 @@ class Learner(Protocol):
         """What is counted for display only, by name: the arrays themselves. No score and no digest depends on them."""
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the counts of `observed`, after `restore`; if any is missing, all of them start again."""
+        """Take over the counts of `observed`; ValueError for arrays of other names, types, or sizes."""
 
     def digest(self) -> str:
         """Return a hash, 32 hex digits, of every bit of the state, see `state_digest.py`."""

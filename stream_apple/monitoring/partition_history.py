@@ -94,7 +94,7 @@ class History:
 
 
 def points_of(array: NDArray[Any]) -> list[HistoryPoint]:
-    """Return the points that `to_array` has written; none if another version with other columns has."""
+    """Return the points that `to_array` has written; none if the array is damaged."""
     columns = len(HistoryPoint._fields)
     if array.dtype != np.float64 or array.size % columns:
         return []

@@ -60,32 +60,6 @@ class PlainClock:
         self.clock = max(self.clock, time)
 
 
-class ClockOfBefore:
-    """The rule of version 0.1: the first timestamp is believed, and a hundred in a row that are far ahead.
-
-    `state` is what a snapshot has of it.
-    """
-
-    def __init__(self, length: int, max_ahead: int) -> None:
-        self.length, self.max_ahead = length, max_ahead
-        self.state = [-1, -1, 0, 0, 0, 0]
-
-    def tell(self, time: int) -> int:
-        """The epoch of one more record, or -1."""
-        clock, label, late, run, low, high = self.state
-        if 0 <= clock < time - self.max_ahead:
-            low, high = (min(low, time), max(high, time)) if run else (time, time)
-            if high - low > self.max_ahead:
-                run, low, high = 0, time, time
-            if run + 1 < 100:
-                self.state = [clock, label, late, run + 1, low, high]
-                return -1
-        late += time // self.length < label
-        label = max(label, time // self.length)
-        self.state = [max(clock, time), label, late, 0, low, high]
-        return label
-
-
 def advance(clock: EpochClock, *timestamps: int) -> list[int]:
     """Epochs of a few timestamps as plain integers."""
     epochs: list[int] = clock.advance(np.array(timestamps, np.int64)).tolist()
@@ -144,24 +118,6 @@ class TestEpochClock:
         assert got == expected
         assert clock.late == plain.late
         assert clock.watermark_ms == plain.clock
-
-    @settings(max_examples=50, deadline=None)
-    @given(st.integers(0, 2**32), st.integers(1, 100), st.integers(10, 1000), st.integers(1, 400))
-    def test_what_was_always_learned_is_learned_as_before(
-        self, seed: int, length: int, max_ahead: int, count: int
-    ) -> None:
-        """Sane times with wrong dates among them, up to three in a row: the same epochs, and the same state in bits."""
-        draw = random.Random(seed)
-        timestamps: list[int] = []
-        for time in sane(count, 10**6, max_ahead, seed):
-            timestamps.append(time)
-            if draw.random() < 0.1:
-                wrong = time + draw.randint(3, 9) * max_ahead
-                timestamps += [wrong + draw.randint(0, max_ahead) for _ in range(draw.randint(1, LONE))]
-        before, clock = ClockOfBefore(length, max_ahead), EpochClock(length, max_ahead)
-        for time in timestamps:
-            assert advance(clock, time) == [before.tell(time)]
-            assert clock.state.tolist() == before.state
 
     def test_the_boundary_belongs_to_the_new_epoch(self) -> None:
         """A record at exactly the boundary opens the next epoch, one millisecond before it does not."""

@@ -72,17 +72,6 @@ def test_further_columns_are_another_set(tmp_path: Path) -> None:
     assert load_arrays(plain.arrays).attributes.size == 0
 
 
-def test_a_set_of_before_there_were_further_columns_is_read(tmp_path: Path) -> None:
-    """Its file has five arrays; the others are empty."""
-    facts = prepare(write(tmp_path / "set.svm", [0, 1] * 10), 100, "squared", tmp_path)
-    with np.load(facts.arrays) as kept:
-        old = {name: kept[name] for name in ("facts", "indptr", "keys", "values", "labels", "weights")}
-    np.savez(facts.arrays, **old)
-    batch = load_arrays(facts.arrays)
-    assert batch.labels.tolist() == [0, 1] * 10
-    assert batch.spaces.size == batch.roles.size == 0
-
-
 @pytest.mark.parametrize(
     ("labels", "problem", "loss", "said"),
     [

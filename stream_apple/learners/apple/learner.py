@@ -178,8 +178,6 @@ class Learner:
             sums |= self._state.mixture._asdict() | {
                 f"recent_{name}": array for name, array in self._state.recent._asdict().items() if self._is_kept(name)
             }
-            if not is_late(self._state.mixture):
-                del sums["late"]
         if self._watch is not None:
             sums |= {f"watch_{name}": array.reshape(-1) for name, array in self._watch._asdict().items()}
         sums |= self.units.arrays
@@ -190,11 +188,8 @@ class Learner:
         self.generation += 1
         prepared = {name for name in sums if name.startswith(_PREPARED)}
         own = {name: array for name, array in self.sums.items() if not name.startswith(_PREPARED)}
-        if self.options.mixed and "late" in sums:
-            own["late"] = self._state.mixture.late
         take_over_arrays(own, {name: array for name, array in sums.items() if name not in prepared})
         self.preparation.restore({name.removeprefix(_PREPARED): sums[name] for name in prepared})
-        self.progress.observe_anew()
 
     def take_over(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over these sums of another learner with equal options; all other sums stay as they are.
@@ -222,13 +217,8 @@ class Learner:
         return self.progress.observed()
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the counts of `observed`, after `restore`; if any is missing, all of them start again.
-
-        ValueError for an array of another type or size.
-        """
-        own = self.observed
-        if own.keys() <= observed.keys():
-            take_over_arrays(own, {name: observed[name] for name in own})
+        """Take over the counts of `observed`; ValueError for arrays of other names, types, or sizes."""
+        take_over_arrays(self.observed, observed)
 
     def digest(self) -> str:
         """Return a hash, 32 hex digits, of every bit that future scores and sums depend on."""

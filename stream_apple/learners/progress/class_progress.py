@@ -60,8 +60,7 @@ class ClassReport(NamedTuple):
 
     weight  importance weight of the class's examples
     share   of the class in the weight of all examples; NaN before the first
-    error   share of the class's examples for which another class was predicted; NaN if there are none, or if the
-            predictions were not observed for the whole span
+    error   share of the class's examples for which another class was predicted; NaN if there are none
     """
 
     weight: float
@@ -118,7 +117,7 @@ class ClassProgress(ProgressiveLoss):
     def kernel_calls(
         self, batch: Batch, scores: Scores, start: int, stop: int
     ) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
-        """Return what `add` calls, in order: each kernel with its arguments, which are valid until `observe_anew`."""
+        """Return what `add` calls, in order: each kernel with its arguments."""
         quality = (self._quality.losses, self._quality.wrong)
         arguments = (batch, scores, start, stop, self._classes, quality)
         return [self._call_of_sums(batch, scores, start, stop), (_add_classes, arguments)]
@@ -133,11 +132,9 @@ class ClassProgress(ProgressiveLoss):
         """Return a report on each class, in the order of their numbers."""
         weights = self._classes[_SPANS.index(span)]
         seen, wrong = self._quality.wrong[_SPANS.index(span)].tolist()
-        total, known = float(weights.sum()), self._observed_all(span)
+        total = float(weights.sum())
         return [
-            ClassReport(
-                weight, weight / total if total > 0.0 else math.nan, miss / of if known and of > 0.0 else math.nan
-            )
+            ClassReport(weight, weight / total if total > 0.0 else math.nan, miss / of if of > 0.0 else math.nan)
             for weight, of, miss in zip(weights.tolist(), seen, wrong, strict=True)
         ]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.learners.losses import LOGISTIC, SOFTMAX, SQUARED, expected_label, loss_of
-from stream_apple.learners.progress.predictor_quality import RECENT, UNKNOWN, PredictorQuality, QualityReport, Span
+from stream_apple.learners.progress.predictor_quality import RECENT, PredictorQuality, QualityReport, Span
 from stream_apple.learners.scores import Scores
 
 PREDICTORS = ("published", "linear", "apple")
@@ -32,8 +32,7 @@ class LossReport(NamedTuple):
     best_constant_loss  of the constant that is best for the span, in hindsight
     label, prediction   with the squared loss the means of both; with the logistic loss the share of label 1, and its
                         mean probability
-    apple_loss          of apple's score, which equals `loss` unless predictors are mixed; NaN, too, if the span was not
-                        observed as a whole, see `observe_anew`
+    apple_loss          of apple's score, which equals `loss` unless predictors are mixed
     """
 
     loss: float
@@ -98,7 +97,6 @@ class ProgressiveLoss:
         self.examples = np.zeros(2, np.int64)
         self.predictors = PREDICTORS if mixed else PREDICTORS[:_APPLE]
         self._quality = self._new_quality()
-        self._missed = np.zeros(3)  # importance that was not observed of the whole, the epoch, and the last epoch
 
     def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
         """Add rows [start, stop) of the batch, and their scores, to all sums."""
@@ -108,7 +106,7 @@ class ProgressiveLoss:
     def kernel_calls(
         self, batch: Batch, scores: Scores, start: int, stop: int
     ) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
-        """Return what `add` calls, in order: each kernel with its arguments, which are valid until `observe_anew`."""
+        """Return what `add` calls, in order: each kernel with its arguments."""
         offered = (scores.predictions, scores.linear, scores.apple)[: len(self.predictors)]
         return [
             self._call_of_sums(batch, scores, start, stop),
@@ -126,8 +124,6 @@ class ProgressiveLoss:
         self.last_epoch[:] = self.epoch
         self.epoch[:] = 0.0
         self._quality.end_epoch()
-        self._missed[2] = self._missed[1]
-        self._missed[1] = 0.0
 
     def report(self, span: Span) -> LossReport:
         """Return the means of one span."""
@@ -143,16 +139,12 @@ class ProgressiveLoss:
             label = positive
         apple_loss = loss
         if self._mixed:
-            apple_loss = self._quality.loss(span, _APPLE) if self._observed_all(span) else math.nan
+            apple_loss = self._quality.loss(span, _APPLE)
         return LossReport(loss, linear_loss, constant, label, prediction, apple_loss)
 
     def quality(self, span: Span) -> dict[str, QualityReport]:
-        """Return the quality of each of `predictors`, by name; UNKNOWN unless the whole span was observed."""
-        complete = self._observed_all(span)
-        return {
-            name: self._quality.report(span, number) if complete else UNKNOWN
-            for number, name in enumerate(self.predictors)
-        }
+        """Return the quality of each of `predictors`, by name."""
+        return {name: self._quality.report(span, number) for number, name in enumerate(self.predictors)}
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all state that digests cover, by name: the arrays themselves."""
@@ -166,15 +158,7 @@ class ProgressiveLoss:
 
     def observed(self) -> dict[str, NDArray[np.generic]]:
         """Return the counts for display only, by name: the arrays themselves."""
-        return {**self._quality.arrays(), "quality_missed": self._missed}
-
-    def observe_anew(self) -> None:
-        """Forget the counts for display, because the sums are another model's from now on.
-
-        The quality of a span is unknown if the span began before; the recent quality covers what came since.
-        """
-        self._quality = self._new_quality()
-        self._missed[:] = [sums[WEIGHT] for sums in (self.whole, self.epoch, self.last_epoch)]
+        return self._quality.arrays()
 
     def _best_constant_loss(self, _span: Span, label: float, squared: float, positive: float) -> float:
         """Return the loss of the best constant, from means of the span; with the logistic loss, the label's entropy."""
@@ -187,7 +171,3 @@ class ProgressiveLoss:
 
     def _sums(self, span: Span) -> NDArray[np.float64]:
         return {"whole": self.whole, "epoch": self.epoch, "last_epoch": self.last_epoch, "recent": self.recent}[span]
-
-    def _observed_all(self, span: Span) -> bool:
-        """Return whether all examples of the span were observed; the recent span always counts as observed."""
-        return span == "recent" or self._missed[("whole", "epoch", "last_epoch").index(span)] == 0.0

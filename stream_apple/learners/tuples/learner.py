@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch, joined
 from stream_apple.core.named_arrays import check_kinds, take_over_arrays
 from stream_apple.errors import ModelError
-from stream_apple.learners.port import Change, Description, LearnerState, ScoreParts, Term
+from stream_apple.learners.port import Change, Description, ScoreParts, Term
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
+from stream_apple.learners.state import LearnerState
 from stream_apple.learners.state_digest import state_digest
 from stream_apple.learners.tuples.cuts import NumberCuts, are_consistent, fit_cuts
 from stream_apple.learners.tuples.display import heaviest_features, terms_of
@@ -116,7 +117,6 @@ class TupleLearner:
         self._model = self._model._replace(cuts=cuts, chosen=chosen)
         self._reservoir = reservoir
         self.generation += 1
-        self.progress.observe_anew()
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:
@@ -124,10 +124,8 @@ class TupleLearner:
         return self.progress.observed()
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the counts of `observed`, after `restore`; if any is missing, all of them start again."""
-        own = self.observed
-        if own.keys() <= observed.keys():
-            take_over_arrays(own, {name: observed[name] for name in own})
+        """Take over the counts of `observed`; ValueError for arrays of other names, types, or sizes."""
+        take_over_arrays(self.observed, observed)
 
     def digest(self) -> str:
         """Return a hash, 32 hex digits, of every bit of the state."""

@@ -43,7 +43,7 @@ class JoinPosition(NamedTuple):
 
     def to_committed(self, rule: JoinRule, fingerprint: str) -> Committed:
         """Return the offset and metadata to commit; the fingerprint is the rule's."""
-        content: dict[str, object] = {
+        content = {
             "v": FORMAT,
             "topic": rule.outcomes,
             "examples": rule.examples,
@@ -52,11 +52,12 @@ class JoinPosition(NamedTuple):
             "held_from": self.window_from,
             "clock": self.clock,
             "complete_from": self.complete_from,
+            "seen": self.seen,
+            "early": self.early,
+            "doubted": self.doubted,
             "shown": self.shown,
             "beat": self.beat,
         }
-        if self.seen or self.doubted:
-            content |= {"seen": self.seen, "early": self.early, "doubted": self.doubted}
         return Committed(self.impressions, json.dumps(content, separators=(",", ":")))
 
 
@@ -65,17 +66,17 @@ class _StoredPosition(Stored):
 
     v: Literal[1]
     topic: str
-    examples: str = ""
+    examples: str
     rule: ModelHash
     outcomes: Offset
     held_from: Offset
     clock: tuple[OffsetOrNone, Offset, OffsetOrNone]
     complete_from: OffsetOrNone
-    seen: Offset = 0
-    early: ModelHash | Literal[""] = ""
-    doubted: Offset = 0
-    shown: OffsetOrNone = -1
-    beat: OffsetOrNone = -1
+    seen: Offset
+    early: ModelHash | Literal[""]
+    doubted: Offset
+    shown: OffsetOrNone
+    beat: OffsetOrNone
 
     def contradiction(self) -> str | None:
         """Return what can't be true of all fields together, and what was found; None if it can."""
@@ -111,8 +112,6 @@ def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[Joi
     """Return the position that was committed, and the fingerprint of the rule that led to it.
 
     ConfigurationError if a join of these topics has not written it, or can't have.
-
-    Earlier versions did not note the topic of the examples.
     """
     advice = "a group for joining alone (join.group), on the topics that it began with"
     try:
@@ -126,7 +125,7 @@ def read_position(committed: Committed, rule: JoinRule, place: str) -> tuple[Joi
         ("of outcomes", rule.outcomes, found.topic),
         ("of examples", rule.examples, found.examples),
     ):
-        if noted not in ("", here):
+        if noted != here:
             raise ConfigurationError(
                 f"{place}@{committed.offset}: expected a join with the topic {what} {here}, found one with {noted}; "
                 f"use {advice}"

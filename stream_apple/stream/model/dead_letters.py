@@ -99,13 +99,6 @@ def _reason_headers(reject: Reject, topic: str, model: str, *, readable: bool) -
     ]
 
 
-def present_form(headers: list[Header]) -> list[Header]:
-    """Return the headers of a dead letter in today's form; in the older form the record's own kept their names."""
-    if headers and headers[-1][0] == _OMITTED:
-        return headers  # the record's own are left out
-    return [*_renamed(headers[: -len(_ADDED)]), *headers[-len(_ADDED) :]]
-
-
 def without_message(headers: list[Header]) -> list[Header]:
     """Return the headers of a dead letter without the sentence for people, which each version words in its own way."""
     return [(name, value) for name, value in headers if name != _MESSAGE]
@@ -129,10 +122,7 @@ class DeadLetterOrigin(NamedTuple):
 
 
 def dead_letter_origin(record: Record) -> DeadLetterOrigin | None:
-    """Return what the added headers of a dead letter say; None if one of them is missing or malformed.
-
-    Where a name occurs more than once, the last header is the added one: older versions renamed no header of a record.
-    """
+    """Return what the added headers of a dead letter say; None if one of them is missing or malformed."""
     told = {name: value for name, value in header_list(record) if name in _ADDED}
     try:
         reason, message, topic, model = (_text(told[name]) for name in (_REASON, _MESSAGE, _TOPIC, _MODEL))

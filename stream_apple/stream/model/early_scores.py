@@ -30,6 +30,7 @@ from stream_apple.learners.scores import EARLY, EARLY_LEARNED, EARLY_PUBLISHED, 
 _PREFIX = "early_"
 _FORGOTTEN = f"{_PREFIX}forgotten"
 _STATE = (f"{_PREFIX}keys", f"{_PREFIX}scores", f"{_PREFIX}sampling")
+_ABSENT: NDArray[np.generic] = np.zeros(0)
 # Places in `_sampling`: one id of how many is remembered; and since that last changed, how many labels have found their
 # score, how many have not, and how many scores were forgotten.
 _STRIDE, _FOUND, _MISSED, _EVICTED = range(4)
@@ -146,9 +147,7 @@ class EarlyScores:
 
     @property
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """Return by name, as read-only copies, what later scores depend on; nothing if that is as in a new model."""
-        if not self._pending and self._sampling.tolist() == [1, 0, 0, 0]:
-            return {}
+        """Return by name, as read-only copies, what later scores depend on."""
         keys = np.fromiter(self._pending, np.uint64, len(self._pending))
         scores = np.array(list(self._pending.values()), np.float32).reshape(-1)
         arrays = (keys, scores, self._sampling.copy())
@@ -168,12 +167,10 @@ class EarlyScores:
         return {f"{_PREFIX}{name}": array for name, array in (self.asked.arrays() | self.asked.observed()).items()}
 
     def restore(self, sums: dict[str, NDArray[np.generic]]) -> None:
-        """Remove from `sums` the arrays that `state` returned, and take them over; ValueError for other sizes."""
-        given = [sums.pop(name) for name in _STATE if name in sums]
-        if not given:
-            return
+        """Remove from `sums` the arrays that `state` returned, and take them over; ValueError for others."""
+        given = [sums.pop(name, _ABSENT) for name in _STATE]
         sizes = [len(array) for array in given]
-        if len(given) < len(_STATE) or sizes[0] > self._most or sizes[1:] != [sizes[0] * EARLY, len(self._sampling)]:
+        if sizes[0] > self._most or sizes[1:] != [sizes[0] * EARLY, len(self._sampling)]:
             expected = f"at most {self._most} ids with {EARLY} numbers each, and {len(self._sampling)} of the sampling"
             raise ValueError(f"expected {expected}, found arrays of {', '.join(map(str, sizes))}")
         keys, scores, sampling = given
@@ -182,11 +179,10 @@ class EarlyScores:
         self._sampling[:] = sampling.astype(np.int64)
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over what `observed` returned, if all of it is there; ValueError for another shape or dtype."""
-        own = self._counted
-        if {*own, _FORGOTTEN} <= observed.keys():
-            take_over_arrays(own, {name: observed[name] for name in own})
-            self.forgotten = int(observed[_FORGOTTEN][0])
+        """Take over what `observed` returned; ValueError for other names, shapes, or dtypes."""
+        forgotten = np.array([0])
+        take_over_arrays(self._counted | {_FORGOTTEN: forgotten}, observed)
+        self.forgotten = int(forgotten[0])
 
     def _keys(self, decoded: Decoded, start: int, stop: int) -> dict[int, int]:
         """Return row -> hash of its id, for rows that have one, in ascending order of rows."""

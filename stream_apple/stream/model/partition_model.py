@@ -228,13 +228,15 @@ class PartitionModel:
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over, after `restore`, what a snapshot has besides the state: counts for display, and attachments.
 
-        ValueError for an array of another dtype or shape than the learner's.
+        ValueError for counts of other names, dtypes, or shapes than the model's.
         """
-        self.learner.restore_observed(observed)
-        self.early.restore_observed(observed)
         self.attachments = {
             name.removeprefix(_ATTACHED): array for name, array in observed.items() if name.startswith(_ATTACHED)
         }
+        counts = {name: array for name, array in observed.items() if not name.startswith(_ATTACHED)}
+        early = {name: counts.pop(name) for name in self.early.observed if name in counts}
+        self.early.restore_observed(early)
+        self.learner.restore_observed(counts)
 
     def jump(self, lineage: Lineage, gap: Gap) -> None:
         """Go on behind `gap`, which `lineage` names: its records are gone from the log."""

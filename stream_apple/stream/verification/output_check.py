@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.stream.log.columns import keys_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Header, Record
-from stream_apple.stream.model.dead_letters import header_list, present_form, without_message
+from stream_apple.stream.model.dead_letters import header_list, without_message
 from stream_apple.stream.verification.answer_log import AnswerLog, FoundAnswer
 from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.partition_report import Published
@@ -171,7 +171,7 @@ def _differences(record: Record, answer: Answer) -> list[str]:
 
 def _alike(found: list[Header], expected: list[Header]) -> bool:
     """Whether these may be the expected headers of a dead letter, as this version or an older one has written them."""
-    return bool(expected) and without_message(present_form(found)) == without_message(expected)
+    return bool(expected) and without_message(found) == without_message(expected)
 
 
 def _shown(value: bytes | None, most: int = 200) -> str:

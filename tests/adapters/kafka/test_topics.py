@@ -432,8 +432,8 @@ class TestJoining:
         reports = ensure(Cluster(config.kafka), NeededTopics(config.topics, joining=JoinSettings(**own)))  # type: ignore[arg-type]
         assert [(report.partitions, report.differences) for report in reports] == [(3, [])] * 7
 
-    def test_examples_of_before_are_a_difference(self, config: Config) -> None:
-        """They would refuse an impression that has waited, or one whose time is days ahead."""
+    def test_a_topic_that_refuses_old_examples_is_a_difference(self, config: Config) -> None:
+        """It would refuse an impression that has waited, or one whose time is days ahead."""
         own = {role: f"{role}-{config.topics.examples}" for role in ("impressions", "outcomes", "dead_letters")}
         make_topic(config, config.topics.examples, message_timestamp_before_max_ms="3600000")
         reports = ensure(Cluster(config.kafka), NeededTopics(config.topics, joining=JoinSettings(**own)))  # type: ignore[arg-type]

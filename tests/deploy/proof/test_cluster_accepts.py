@@ -8,12 +8,11 @@ import json
 from collections.abc import Callable
 
 import pytest
-from deploy.agreement import GROUP_LABEL
 from deploy.manifests import DEPLOY, OVERLAYS, render
 from deploy.operator_schemas import Manifest
 from deploy.proof.apiserver import API_SERVER, ApiServer
 from deploy.proof.record import MANIFESTS
-from deploy.worker_manifest import all_of, only
+from deploy.worker_manifest import all_of
 
 SUBJECT = MANIFESTS
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"}
@@ -201,46 +200,6 @@ def evict(cluster: ApiServer, pod: Manifest) -> None:
     path = f"/api/v1/namespaces/{space}/pods/{name}/eviction"
     answer = json.loads(cluster.done("create", "--raw", path, "--filename=-", given=eviction))
     assert answer["status"] == "Success", answer
-
-
-def test_an_installation_of_before_the_label_moves(cluster: ApiServer, kubectl: str) -> None:
-    """A set's selector can't be changed; what docs/operations.md says to do brings the label in, and no pod goes."""
-    space = f"--namespace={(name := 'moving')}"
-    make_namespace(cluster, name)
-    manifests = render(kubectl, DEPLOY / "base")
-    for one in manifests:
-        one["metadata"]["namespace"] = name
-    before = copy.deepcopy(manifests)
-    owner = only(before, "StatefulSet")
-    template = owner["spec"]["template"]["metadata"]["labels"]
-    for labels in (owner["metadata"]["labels"], owner["spec"]["selector"]["matchLabels"], template):
-        del labels[GROUP_LABEL]
-    apply = ("apply", space, "--filename=-")
-    cluster.done(*apply, given=_listed(before))
-    run_pod(cluster, pod_of(owner, "stream-apple-0"))
-    refused = cluster.kubectl(*apply, given=_listed(manifests))
-    assert refused.returncode
-    assert "updates to statefulset spec for fields other than" in refused.stderr
-    for command in documented_commands():
-        cluster.done(*command, space, *(["--wait=false"] if command[0] == "delete" else []))
-    # The garbage collector would do this, having let go of the pods.
-    finalizers = '{"metadata": {"finalizers": null}}'
-    cluster.done("patch", "statefulset", "stream-apple", space, "--type=merge", f"--patch={finalizers}")
-    cluster.done(*apply, given=_listed(manifests))
-    selector = cluster.get("statefulset", "stream-apple", space)["spec"]["selector"]["matchLabels"]
-    assert GROUP_LABEL in selector
-    (pod,) = cluster.get("pods", space)["items"]
-    assert "deletionTimestamp" not in pod["metadata"]
-    assert selector.items() <= pod["metadata"]["labels"].items()
-
-
-def documented_commands() -> list[list[str]]:
-    """The commands of docs/operations.md: to label the pods, and to let go of them."""
-    text = (DEPLOY.parent / "docs" / "operations.md").read_text(encoding="utf-8")
-    lines = [line.split() for line in text.splitlines() if line.lstrip().startswith("kubectl ")]
-    found = [line[1:] for line in lines if {"label", "--cascade=orphan"} & set(line)]
-    assert [command[0] for command in found] == ["label", "delete"]
-    return found
 
 
 def _listed(manifests: list[Manifest]) -> Manifest:

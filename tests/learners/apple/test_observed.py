@@ -91,38 +91,13 @@ def test_restored_with_it_a_learner_shows_the_same(options: Options) -> None:
     assert not math.isnan(learner.progress.quality("whole")["linear"].auc)
 
 
-def test_restored_without_it_a_learner_says_what_it_does_not_know() -> None:
-    """Spans that it has not seen whole are unknown; those that begin afterwards are known."""
-    learner, _ = learned(MIXED)
-    twin = restored(learner)
-    twin.restore_observed({})
-
-    def known() -> list[str]:
-        assert all(
-            math.isnan(twin.progress.quality(span)["apple"].auc) == math.isnan(twin.progress.report(span).apple_loss)  # type: ignore[arg-type]
-            for span in SPANS
-        )
-        return [span for span in SPANS if not math.isnan(twin.progress.quality(span)["apple"].auc)]  # type: ignore[arg-type]
-
-    assert known() == []
-    assert twin.progress.report("whole").loss == learner.progress.report("whole").loss
-    twin.learn(BATCH, 0, 300, Scores.empty(600))
-    assert known() == ["recent"]
-    twin.end_epoch()
-    twin.learn(BATCH, 300, 600, Scores.empty(600))
-    assert known() == ["epoch", "recent"]
-    twin.end_epoch()
-    assert known() == ["last_epoch", "recent"]
-
-
 def test_what_is_not_its_own_is_refused() -> None:
-    """Arrays of another kind of learner have other sizes; where one lacks, none is taken."""
+    """Arrays of another kind of learner have other sizes, and none may be missing; then nothing changes."""
     mixed, plain = learned(MIXED)[0], learned(PLAIN)[0]
     with pytest.raises(ValueError, match="quality_weights: expected float64"):
         mixed.restore_observed(plain.observed)
     twin = restored(mixed)
     before = {name: array.copy() for name, array in twin.observed.items()}
-    lacking = dict(mixed.observed)
-    del lacking["quality_missed"]
-    twin.restore_observed(lacking)
+    with pytest.raises(ValueError, match="expected arrays quality_"):
+        twin.restore_observed({name: array for name, array in mixed.observed.items() if name != "quality_weights"})
     assert all(np.array_equal(twin.observed[name], array, equal_nan=True) for name, array in before.items())

@@ -22,9 +22,7 @@ from stream_apple.core.codec.prediction_formats import PredictionFormat, decode_
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.progress.class_progress import ClassProgress
 from stream_apple.monitoring.inspection import view_model
-from stream_apple.monitoring.predictors import classes_of
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
@@ -203,27 +201,3 @@ def test_classes_that_do_not_fit_into_memory_are_refused() -> None:
     check_models_fit(Options(loss="softmax", classes=10), 2, limit)
     with pytest.raises(ConfigurationError):
         check_models_fit(Options(loss="softmax", classes=1000), 2, limit)
-
-
-def test_errors_of_classes_begin_anew_where_they_were_not_counted() -> None:
-    """A snapshot of before has none: recent errors are of what came since, the others unknown."""
-    model = new_model()
-    model.process(RECORDS[:300])
-    older = {name: array for name, array in model.learner.observed.items() if name != "quality_wrong"}
-    other = new_model()
-    pairs: Any = zip(other.learner.table, model.learner.table, strict=True)
-    for own, theirs in pairs:
-        own[:] = theirs
-    other.restore(model.next_offset, model.ended, {name: array.copy() for name, array in model.sums.items()})
-    other.restore_observed(older)
-    progress = other.learner.progress
-    assert isinstance(progress, ClassProgress)
-    assert all(np.isnan(each.error) for each in progress.class_reports("recent"))
-    other.process(RECORDS[300:])
-    model.process(RECORDS[300:])
-    assert other.digest() == model.digest()
-    assert all(0 <= each.error <= 1 for each in progress.class_reports("recent"))
-    assert all(np.isnan(each.error) for each in progress.class_reports("whole"))
-    assert [each.weight for each in progress.class_reports("whole")] == [
-        each.start.weight for each in sorted(classes_of(model.learner, 9), key=lambda each: each.number)
-    ]

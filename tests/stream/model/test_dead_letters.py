@@ -11,7 +11,6 @@ from stream_apple.stream.model.dead_letters import (
     DeadLetterOrigin,
     Reject,
     dead_letter_origin,
-    present_form,
 )
 
 MODEL = "0f3b0f3b0f3b0f3b"
@@ -65,18 +64,6 @@ class TestHeaders:
         assert dead_letter_origin(letter) == expected
         again = dead_letter_headers(Reject(letter, Reason.BAD_ID, "m"), "examples", MODEL)
         assert dead_letter_origin(record._replace(extra=again)) == expected._replace(reason="bad_id", message="m")
-
-    def test_what_0_1_0_wrote_is_read_right(self) -> None:
-        """Then records' own headers kept their names, and ours came last."""
-        forged = [("__stream_apple.errors.reason", b"far_future"), ("__stream_apple.errors.offset", b"7")]
-        ours = dead_letter_headers(Reject(good(12), Reason.BAD_LABEL, "expected this"), "examples", MODEL)
-        letter = good(12)._replace(extra=[*forged, *ours])
-        expected = DeadLetterOrigin("bad_label", "expected this", "examples", 0, 12, MODEL)
-        assert dead_letter_origin(letter) == expected
-        now = dead_letter_headers(
-            Reject(good(12)._replace(extra=forged), Reason.BAD_LABEL, "expected this"), "examples", MODEL
-        )
-        assert present_form([*forged, *ours]) == now == present_form(now)
 
     @pytest.mark.parametrize("headers", [None, [], [("__stream_apple.errors.reason", b"bad_id")]])
     def test_a_message_that_is_no_dead_letter(self, headers: list[Header] | None) -> None:

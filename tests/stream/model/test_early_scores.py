@@ -108,7 +108,7 @@ def test_what_was_published_is_what_the_mixture_learns_from() -> None:
     without, with_many = new_model(0), new_model(100)
     first, second = without.process(records), with_many.process(records)
     assert first.predictions != second.predictions
-    assert not len(without.image().sums.get("late", ()))
+    assert not without.image().sums["late"].any()
     shares = mixture_of(with_many.learner).shares
     assert set(shares) == {"linear", "average", "stack", "constant", "slow_linear"}
     assert sum(shares.values()) == pytest.approx(1.0)
@@ -132,8 +132,8 @@ def test_where_more_wait_than_are_remembered_a_fair_sample_is_judged(delay: int)
     assert asked_of(model.early).examples["pending"] <= 50
 
 
-def test_where_no_label_is_late_nothing_is_kept() -> None:
-    """So the models of such streams are as they were before scores were remembered, to the bit."""
+def test_where_no_label_is_late_the_setting_changes_nothing() -> None:
+    """Models of such streams are equal to the bit, however many scores they may keep."""
     records = [record(number, number, float(number % 3)) for number in range(200)]
     without, with_many = new_model(0), new_model(100)
     assert without.process(records).predictions == with_many.process(records).predictions
@@ -148,12 +148,12 @@ def test_a_state_of_another_setting_is_refused() -> None:
     fewer = EarlyScores(Options(pending_labels=3), LabelUnits(0))
     with pytest.raises(ValueError, match="expected at most 3 ids"):
         fewer.restore(dict(model.early.state))
-    older = EarlyScores(Options(), LabelUnits(0))
-    older.restore({})
-    older.restore_observed({})
-    assert older.pending == 0
-    with pytest.raises(ValueError, match="expected"):
-        older.restore_observed(model.early.observed | {"early_whole": np.zeros(3)})
+    other = EarlyScores(Options(), LabelUnits(0))
+    with pytest.raises(ValueError, match=r"expected .* of the sampling, found arrays of 0, 0, 0"):
+        other.restore({})
+    for counts in ({}, model.early.observed | {"early_whole": np.zeros(3)}):
+        with pytest.raises(ValueError, match="expected"):
+            other.restore_observed(counts)
 
 
 def test_weights_count_and_constants_are_beside() -> None:

@@ -40,8 +40,8 @@ class TestOffsetMetadata:
         )
         assert len(metadata.to_text().encode()) < 4096
 
-    def test_metadata_without_a_snapshot_is_of_the_same_format(self) -> None:
-        """Groups that began before there were snapshots go on."""
+    def test_metadata_without_a_snapshot_is_short(self) -> None:
+        """What a new group commits before its first snapshot."""
         metadata = OffsetMetadata(PROVENANCE.lineage(0, 3), None)
         assert set(json.loads(metadata.to_text())) == {"v", "start", "model"}
 

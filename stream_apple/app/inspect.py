@@ -30,7 +30,7 @@ from stream_apple.untrusted import MalformedError, from_json
 _TIMEOUT_S = 30.0
 _MOST_BYTES = 64 << 20  # of an answer: the address may be of any server
 _OWN_TIMEOUT_S = 3.0  # for this configuration's worker, which may not be running
-_SECTIONS = {"learner", "epochs", "limits"}
+_SECTIONS = {"learner", "epochs", "limits", "input", "output"}
 
 # A proxy that the environment names is for addresses outside, and a worker is inside.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -176,9 +176,7 @@ def from_file(path: Path, top: int) -> Facts:
 def to_file(path: Path, config: Config, found: Inspected) -> None:
     """Save a model for `from_file`; ConfigurationError if it can't be written."""
     identity = Provenance.of(config).settings
-    # If the model depends on these two, its fingerprint does, too: without them the file could not be read again.
-    told = {"input": config.input.identity(), "output": config.output.identity(config.learner.loss)}
-    settings = config.model_dump(mode="json", include=_SECTIONS | {name for name, identity in told.items() if identity})
+    settings = config.model_dump(mode="json", include=_SECTIONS) | {"registry": bool(config.registry)}
     settings |= {name: identity[name] for name in (STARTED_FROM,) if name in identity}
     content = model_file_of(found.model, config.worker.group, settings, found.pointer, found.names)
     write_model_file(path, content)

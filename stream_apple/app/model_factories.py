@@ -21,8 +21,7 @@ def settings_of(config: Config) -> ModelSettings:
     if config.merging:
         check_mergeable(options)
     registry = registry_of(config)
-    told = config.output.told(learner.loss)
-    predictions = PredictionFormat(told, config.output.format)
+    predictions = PredictionFormat(config.output.probabilities_with(learner.loss), config.output.format)
     if registry is not None and config.output.format == "avro":
         subject = f"{config.topics.predictions}-value"
         predictions = predictions._replace(schema=lambda: registry.registered(subject, avro_schema()))

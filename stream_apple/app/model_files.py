@@ -5,14 +5,13 @@ This needs no broker, as a file has all that its model depends on.
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from stream_apple.app.model_factories import onlooker_factory, settings_of
-from stream_apple.app.other_settings import as_stored, differing_settings
+from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config, config_of
 from stream_apple.config.memory import check_models_fit, memory_limit
 from stream_apple.core.codec.feature_names import Names
@@ -65,7 +64,7 @@ def opened_model(content: bytes, path: Path, expected: Options | None = None) ->
     """
     saved = read_model_file(content, str(path))
     try:
-        config = _config_of(saved, path)
+        config = config_of(saved.settings.sections(), str(path))
         options = settings_of(config).options
     except (ConfigurationError, ValueError) as error:
         raise SnapshotError(f"{path}: expected settings of this version of stream_apple: {error}") from error
@@ -75,10 +74,10 @@ def opened_model(content: bytes, path: Path, expected: Options | None = None) ->
     config = config.model_copy(update={"topics": config.topics.model_copy(update={"examples": saved.topic})})
     start, _, gaps, skips = saved.lineage
     provenance = Provenance.of(config)
+    settings = {**provenance.settings, "input": {**provenance.settings["input"], "registry": saved.settings.registry}}
     if saved.settings.from_model is not None:
-        settings = {**provenance.settings, STARTED_FROM: started_from(saved.settings.from_model.sha256)}
-        provenance = provenance._replace(settings=settings)
-    lineage = provenance.lineage(saved.partition, start, gaps, skips)
+        settings[STARTED_FROM] = started_from(saved.settings.from_model.sha256)
+    lineage = provenance._replace(settings=settings).lineage(saved.partition, start, gaps, skips)
     if lineage != saved.lineage:
         raise SnapshotError(
             f"{path}: expected the settings of model {saved.lineage.model}, found those of {lineage.model}: they were "
@@ -91,18 +90,6 @@ def opened_model(content: bytes, path: Path, expected: Options | None = None) ->
     except (SnapshotError, ModelError) as error:
         raise SnapshotError(f"{path}: {error}") from error
     return OpenedModel(saved, config, model)
-
-
-def _config_of(saved: SavedModel, path: Path) -> Config:
-    """Return the configuration that a file's settings make; ConfigurationError if they make none.
-
-    What a file does not tell is as it was before there was such a setting.
-    """
-    sections = {"output": {"probabilities": "classes"}} | saved.settings.sections()
-    learner = sections["learner"]
-    with suppress(ValueError):  # what is wrong with them is better told by the configuration
-        learner = as_stored(learner)
-    return config_of(sections | {"learner": learner}, str(path))
 
 
 def _told(config: Config, saved: SavedModel) -> str:
@@ -152,8 +139,9 @@ def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> 
         for saved in (each.saved for each in opened)
     )
     pointer = SnapshotPointer(0, -1, -1, model.digest())
-    # The setting `from_model` of the first file is left out, as the merged model has not started from that file.
-    content = model_file_of(model, first.saved.group, first.saved.settings.sections(), pointer, names, made_of)
+    # The merged model has neither started from the first one's file nor read records with a schema.
+    settings = {**first.saved.settings.sections(), "registry": False}
+    content = model_file_of(model, first.saved.group, settings, pointer, names, made_of)
     write_model_file(target, content)
     return merged.counts, pointer.digest
 

@@ -2,8 +2,8 @@
 
 A model's fingerprint is a digest over its settings: it shows that they differ, but not how. The snapshot says which
 options the learner had. For the other settings, combinations are tried until the fingerprint matches: with the default
-in place of the configured value, and for the length of an epoch with the length that the model's clock suggests. Of
-[input], one setting at a time is tried, or none of them at all; of [output] all there are.
+instead of the configured value, and for the length of an epoch with the length that the model's clock suggests. Of
+[input], one setting at a time is tried, or all of them together; of [output] all values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ def differing_settings(config: Config, partition: int, stored: Lineage, manifest
         named = {name: value for name, value in manifest.options.items() if name in LearnerSettings.model_fields}
         learner = LearnerSettings.model_validate(as_stored(named))
     except (ValueError, TypeError, LookupError, AttributeError):
-        return "the options of its learner can't be told: a newer version of stream_apple has made it"
+        return "the options of its learner can't be read from its snapshot"
     limits = config.limits.model_copy(update={_FEATURES: features})
     found = [*_differences("learner", learner, config.learner), *_differences("limits", limits, config.limits)]
     ways = _ways(config, provenance, limits, manifest)
@@ -102,7 +102,8 @@ def _ways(
             ({STARTED_FROM: provenance.settings[STARTED_FROM]}, []),
             ({}, [_Difference("worker.from_model", None, config.worker.from_model)]),
         ]
-    own, mapped = InputSettings(), config.input.identity()
+    own, default = InputSettings(), InputSettings().identity()
+    mapped = {name: value for name, value in config.input.identity().items() if value != default[name]}
     inputs: list[_Way] = [(config.input, [])]
     for name, value in mapped.items():
         changed = config.input.model_copy(update={name: getattr(own, name)})

@@ -111,9 +111,8 @@ class InputSettings(Section):
             )
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that a model depends on, without those that are as they always were."""
+        """Return the settings that a model depends on, in JSON types."""
         return {
-            name: list(value) if isinstance(value, tuple) else value
+            name: list(value) if isinstance(value := getattr(self, name), tuple) else value
             for name in InputMapping._fields
-            if (value := getattr(self, name)) != getattr(OWN_MESSAGE, name)
         }

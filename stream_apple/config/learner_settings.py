@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, create_model, model_validator
 
 from stream_apple.config.section import Boolean, Integer, Number, Section, when_text
-from stream_apple.learners.apple.options import DECLARED, Declaration, IntegerBounds, Options, default_of
+from stream_apple.learners.apple.options import DECLARED, Declaration, IntegerBounds, Options
 
 _FROM_TEXT = {int: Integer, float: Number, bool: Boolean}
 _SETTINGS = {name: each for name, each in DECLARED.items() if each.option.section == "learner"}
@@ -57,15 +57,8 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
         return self
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that name a model: the options' identity, without the selection if it is the default.
-
-        The selection was not part of names before it became a setting, and old names have to stay.
-        """
-        options = self.options()
-        found = options.identity()
-        found.pop("selection", None)  # which leaves out what was usual at first, and that may not be the default here
-        if self.selection != default_of("selection", options):
-            found["selection"] = self.selection
+        """Return the settings that name a model."""
+        found = self.options().identity()
         return {name: found[name] for name in _SETTINGS if name in found}
 
     def options(self, max_features_per_example: int = Options.max_features_per_example) -> Options:

@@ -21,11 +21,10 @@ from stream_apple.config.passed_through import DEFAULTS, OWNED
 from stream_apple.config.schema import Config
 from stream_apple.config.sources import variable
 from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
-from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.learners.apple.options import DeclaredOptions
 
-_IDENTITY = {"topics.examples", "worker.from_model", *(f"input.{name}" for name in InputMapping._fields)}
-"""The settings that are part of a model's name, besides those of whole sections."""
+_IDENTITY = {"topics.examples", "worker.from_model"}
+"""The settings that are part of a model's name, besides those in `Config.model_settings`."""
 
 _PAGE = """\
 # Configuration
@@ -162,7 +161,7 @@ def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
     for key, facts in known.items():
         rows[facts.get("expert", False)].append(
             f"| `{key}` | {_type(facts)} | `{json.dumps(defaults[key])}` | {_unit(facts)} | {_bounds(facts)} | "
-            f"{'yes' if name in {'learner', 'output'} or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
+            f"{'yes' if name == 'learner' or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
             f"{about[key]} |\n"
         )
     head = "| key | type | default | unit | bounds | part of the model | what it does |\n" + "|---" * 7 + "|\n"

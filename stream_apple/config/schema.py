@@ -334,22 +334,20 @@ class OutputSettings(Section):
     format: Literal["msgpack", "json", "avro"] = "msgpack"
     """The format of predictions: `msgpack`; `json`, for sinks and SQL engines; `avro` in Confluent's framing. `avro`
     needs the section `registry`, where its schema is registered as that of `topics.predictions`."""
-    probabilities: Literal["classes", "one", "all"] = "one"
+    probabilities: Literal["one", "all"] = "one"
     """Which probabilities a prediction has. `one`: that of label 1 (logistic loss) or of the predicted class (softmax),
     as `probability`. `all`: with softmax also those of all classes, in the order of their labels, as `probabilities`.
-    `classes`: `probability`, with softmax only, as before this setting existed; models of that time go on with it."""
+    """
 
-    def told(self, loss: str) -> Literal["none", "one", "all"]:
+    def probabilities_with(self, loss: str) -> Literal["none", "one", "all"]:
         """Return which probabilities predictions of models with this loss have."""
-        if loss == "softmax":
-            return "all" if self.probabilities == "all" else "one"
-        return "none" if loss == "squared" or self.probabilities == "classes" else "one"
+        if loss == "squared":
+            return "none"
+        return self.probabilities if loss == "softmax" else "one"
 
     def identity(self, loss: str) -> dict[str, str]:
-        """Return what the bytes of predictions depend on, without what is as it always was."""
-        first, told = {"softmax": "one"}.get(loss, "none"), self.told(loss)
-        found = {} if self.format == "msgpack" else {"format": str(self.format)}
-        return found if told == first else found | {"probabilities": told}
+        """Return what the bytes of predictions depend on."""
+        return {"format": self.format, "probabilities": self.probabilities_with(loss)}
 
 
 class LimitSettings(Section):
@@ -541,10 +539,11 @@ class Config(Section):
             include={"epochs": True, "limits": True},
             exclude={"limits": {"max_reject_share", "max_consecutive_rejects"}},
         )
-        mapped = self.input.identity() | ({"registry": True} if self.registry else {})
-        others = {"input": mapped, "output": self.output.identity(self.learner.loss)}
-        found = {"learner": self.learner.identity()} | settings
-        return found | {section: identity for section, identity in others.items() if identity}
+        return settings | {
+            "learner": self.learner.identity(),
+            "input": self.input.identity() | {"registry": bool(self.registry)},
+            "output": self.output.identity(self.learner.loss),
+        }
 
     def redacted(self) -> dict[str, dict[str, Any]]:
         """Return all settings in JSON types for a log, durations as text, secrets as `***`."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from stream.snapshots.forgery import content_of, file_of
 from support.records import stream
 
 from stream_apple import load_model
@@ -20,7 +19,7 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.learners.apple.merging.merge import merge
 from stream_apple.learners.apple.merging.mergeable import merged_digest
-from stream_apple.learners.apple.options import FIRST, mergeable
+from stream_apple.learners.apple.options import mergeable
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.model_file import model_file_of
@@ -38,34 +37,19 @@ def save(
     assert model.learner.census().parents.sum() > 0 or model.learner.options.method != "apple"
     known = Names()
     known.add([(partition + 1, names)])
-    output = {"output"} if config.output.identity(config.learner.loss) else set()
-    settings = config.model_dump(mode="json", include={"learner", "epochs", "limits"} | output)
+    settings = config.model_dump(mode="json", include={"learner", "epochs", "limits", "input", "output"})
+    settings |= {"registry": bool(config.registry)}
     pointer = SnapshotPointer(model.next_offset, 3, 4, model.digest())
     path.write_bytes(model_file_of(model, "group", settings, pointer, known))
     return model
 
 
-@pytest.mark.parametrize(
-    "learner",
-    [
-        {"combine": "off"},
-        {"combine": "off", "loss": "logistic"},
-        {"method": "quadratic"},
-        {"rehearsal": "off"},
-        {"rehearsal": "off", "stack_loss": "plain", "shrinkage": 0.0, "pending_labels": 0},
-    ],
-    ids=str,
-)
-def test_a_file_of_an_older_version(tmp_path: Path, learner: dict[str, Any]) -> None:
-    """What its settings do not tell is as it was before there was such a setting."""
-    model = save(tmp_path / "0", 0, {"bits": 10} | learner, output={"probabilities": "classes"})
-    content = content_of((tmp_path / "0").read_bytes())
-    told = content["settings"]["learner"]
-    content["settings"]["learner"] = {name: value for name, value in told.items() if value != FIRST.get(name)}
-    (tmp_path / "0").write_bytes(file_of(content))
-    opened = open_model_file(tmp_path / "0")
-    assert opened.model.lineage == model.lineage
-    assert opened.model.digest() == model.digest()
+def test_a_model_of_records_with_a_schema(tmp_path: Path) -> None:
+    """It is opened without the registry, under the name that it has in its group; what is merged of it is a new one."""
+    model = save(tmp_path / "0", 0, registry={"url": "http://registry"})
+    assert open_model_file(tmp_path / "0").model.lineage == model.lineage
+    merge_model_files([tmp_path / "0"] * 2, tmp_path / "merged", "votes")
+    assert open_model_file(tmp_path / "merged").model.learner.census().parents.sum() > 0
 
 
 def test_what_a_model_of_a_file_explains_has_the_names_of_neighbours(tmp_path: Path) -> None:

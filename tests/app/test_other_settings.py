@@ -21,6 +21,7 @@ from stream_apple.stream.snapshots.store import SnapshotStore
 
 Given = dict[str, dict[str, Any]]
 LOGISTIC: Given = {"learner": {"loss": "logistic"}}
+SOFTMAX: Given = {"learner": {"loss": "softmax", "classes": 2}}
 NOT_TOLD = (
     "settings of [epochs], [limits], [input], [registry] or [output], or worker.from_model, that its snapshot does not "
     "tell"
@@ -117,11 +118,11 @@ def told(made: Given, here: Given) -> str:
             "learner.pending_labels is 9 in the model and 2000 here",
         ),
         (
-            {**LOGISTIC, "output": {"format": "json", "probabilities": "classes"}},
-            LOGISTIC,
+            {**SOFTMAX, "output": {"format": "json", "probabilities": "all"}},
+            SOFTMAX,
             (
                 "output.format is 'json' in the model and 'msgpack' here, "
-                "output.probabilities is 'classes' in the model and 'one' here"
+                "output.probabilities is 'all' in the model and 'one' here"
             ),
         ),
         (

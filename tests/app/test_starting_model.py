@@ -13,7 +13,7 @@ from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.app.model_files import merge_model_files, open_model_file
 from stream_apple.app.starting_model import check_starting_model, starting_model
 from stream_apple.app.startup import open_up
-from stream_apple.config import Config, load
+from stream_apple.config import Config
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.apple.learner import is_of_preparation
@@ -56,7 +56,7 @@ def test_the_model_is_that_of_the_file(tmp_path: Path) -> None:
 
 
 def test_its_content_is_part_of_the_name(tmp_path: Path) -> None:
-    """Another path of the same file is the same model, another file is another; without one, all is as it was."""
+    """Another path of the same file is the same model; another file makes another, and so does no file."""
     save(tmp_path / "0", 0)
     save(tmp_path / "1", 1)
     (tmp_path / "copy").write_bytes((tmp_path / "0").read_bytes())
@@ -65,18 +65,6 @@ def test_its_content_is_part_of_the_name(tmp_path: Path) -> None:
     assert none.settings == configured("").model_settings() == configured(tmp_path / "0").model_settings()
     assert names[0] == names[1]
     assert len({*names, none.lineage(0, 0).model}) == 3
-    by_itself = {"DISCRETISE": "none", "EARLY_GROWTH": "0", "LABEL_UNITS": "0", "DRIFT": "ignore"}
-    by_itself |= {"MAX_DEGREE": "250", "BUDGET_PER_FEATURE": "0", "VOTES": "all", "SHRINKAGE": "0"}
-    by_itself |= {"STACK_LOSS": "plain", "REHEARSAL": "off"}
-    assert name_with(by_itself | {"PENDING_LABELS": "0"}) == "4b18ff04e2452af2"  # since there are models
-    assert name_with(by_itself) == "2217dc51a1f581d3"  # since late labels teach whom to trust
-    assert name_with({}) == Provenance.of(Config()).lineage(0, 0).model
-
-
-def name_with(learner: dict[str, str]) -> str:
-    """What a model of these settings of the learner is called."""
-    config = load(None, {f"STREAM_APPLE_LEARNER__{name}": value for name, value in learner.items()})
-    return Provenance.of(config).lineage(0, 0).model
 
 
 def test_numbers_are_prepared_as_in_the_file(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ VALUES: dict[str, dict[str, list[object]]] = {
         "features": ["features", "*"],
         "unreadable": ["refuse", "leave_out"],
     },
-    "output": {"format": ["msgpack", "json"], "probabilities": ["one", "classes"]},
+    "output": {"format": ["msgpack", "json"], "probabilities": ["one", "all"]},
 }
 """Settings that decide about results, with their defaults and other values."""
 
@@ -246,6 +246,7 @@ class TestViews:
             "STREAM_APPLE_LEARNER__METHOD": "linear",
             "STREAM_APPLE_LEARNER__LOSS": "logistic",
             "STREAM_APPLE_LEARNER__COMBINE": "off",
+            "STREAM_APPLE_LEARNER__SELECTION": "weight",
             "STREAM_APPLE_LEARNER__PARENTS": "1",
             "STREAM_APPLE_LEARNER__PRODUCT_BUDGET": "500",
             "STREAM_APPLE_LEARNER__PENDING_LABELS": "100",
@@ -274,20 +275,9 @@ class TestViews:
             "STREAM_APPLE_LIMITS__MIN_LABEL": "0",
             "STREAM_APPLE_LIMITS__MAX_LABEL": "1",
         }
-        assert len(related) == sum(map(len, base.values()))
+        assert len(related) == sum(len(base[section]) for section in ("learner", "epochs", "limits"))
         for name, value in related.items():
             assert load(None, {name: value}).model_settings() != base
-
-    def test_models_of_before_keep_their_name(self) -> None:
-        """The plain learner's settings are those that it had when there was no other: so its models are continued."""
-        settings = load(None, {"STREAM_APPLE_LEARNER__COMBINE": "off"}).model_settings()["learner"]
-        assert settings == {
-            "method": "apple",
-            "loss": "squared",
-            "bits": 18,
-            "alpha": 1.0,
-            "learning_rate": 0.5,
-        }
 
     def test_two_models_have_two_names(self) -> None:
         """Whatever is combined: settings that make other models, or other answers, name them differently."""

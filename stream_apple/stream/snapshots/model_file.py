@@ -60,20 +60,23 @@ class StartingFile(Closed):
 class SavedSettings(Closed):
     """Sections of the configuration that the model depends on, in JSON types; and the file that it started from.
 
-    `input` and `output` are there if the model depends on them. No other section is read: a file that somebody else
-    made must not decide anything about this machine, such as which files are opened.
+    registry  whether the configuration had a schema registry
+
+    No other section is read: a file that somebody else made must not decide anything about this machine, such as which
+    files are opened.
     """
 
     learner: dict[str, Any]
     epochs: dict[str, Any]
     limits: dict[str, Any]
-    input: dict[str, Any] | None = None
-    output: dict[str, Any] | None = None
+    input: dict[str, Any]
+    output: dict[str, Any]
+    registry: bool
     from_model: StartingFile | None = None
 
     def sections(self) -> dict[str, dict[str, Any]]:
-        """Return only the sections of the configuration, without `from_model`."""
-        return self.model_dump(exclude={"from_model"}, exclude_none=True)
+        """Return only the sections of the configuration, without `registry` and `from_model`."""
+        return self.model_dump(exclude={"registry", "from_model"})
 
 
 class SavedModel(Stored):
@@ -116,14 +119,15 @@ class SavedModel(Stored):
 def model_file_of(
     model: PartitionModel,
     group: str,
-    settings: Mapping[str, Mapping[str, Any]],
+    settings: Mapping[str, Any],
     pointer: SnapshotPointer,
     names: Names,
     merged_from: Sequence[MergedFrom] = (),
 ) -> bytes:
     """Return the file's content; SnapshotError unless the model is in the state that `pointer` names.
 
-    pointer  of the snapshot that the model was restored from, with its digest
+    settings  as `SavedSettings` has them
+    pointer   of the snapshot that the model was restored from, with its digest
     """
     snapshot = encode_snapshot(model)
     if (snapshot.at, snapshot.digest) != (pointer.at, pointer.digest):

@@ -12,7 +12,10 @@ from stream_apple.errors import FormatError, SnapshotError
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.snapshots.model_file import FORMAT, model_file_of, read_model_file
 
-SETTINGS: dict[str, dict[str, Any]] = {"learner": {"bits": 10}, "epochs": {"length": "1h"}, "limits": {}}
+SECTIONS: dict[str, Any] = {
+    "learner": {"bits": 10}, "epochs": {"length": "1h"}, "limits": {}, "input": {}, "output": {"format": "json"}
+}  # fmt: skip
+SETTINGS = {**SECTIONS, "registry": True}
 
 
 def written() -> bytes:
@@ -34,7 +37,7 @@ def test_comes_back_to_the_bit() -> None:
     assert (saved.pointer.first, saved.pointer.last) == (7, 9)
     assert (saved.group, saved.topic, saved.partition) == ("group", model.topic, 0)
     assert saved.lineage == LINEAGE
-    assert saved.settings.sections() == SETTINGS
+    assert (saved.settings.sections(), saved.settings.registry) == (SECTIONS, True)
     assert saved.names == {1: "a", 2**64 - 1: "gr\u00fc\u00df"}
 
 

@@ -85,8 +85,8 @@ def command(
             _show(console, printable_facts(facts))
         except KeyError as absent:
             raise ConfigurationError(
-                f"expected a view of a model with {absent}, found one without: a worker of another version gave it; "
-                f"take that version's `inspect`, or --json"
+                f"expected a view of a model with {absent}, found one without: the worker has another version than "
+                f"this command; use that version, or --json"
             ) from absent
 
 
@@ -135,9 +135,9 @@ def _show(console: Console, facts: _Facts) -> None:
         console.print(_monomials("Heaviest products", facts["products"]))
     if facts["parents"]:
         console.print(_parents(facts["parents"]))
-    if facts.get("cuts"):  # a worker of an older version has none, and no classes
+    if facts["cuts"]:
         console.print(_cuts(facts["cuts"], spline=facts["options"]["discretise"] == "spline"))
-    if facts.get("classes"):
+    if facts["classes"]:
         console.print(_classes(facts["classes"]))
     if facts["named"] < 1:
         console.print(Text(f"  {facts['named']:.0%} of the features above have been seen by name"))
@@ -151,7 +151,7 @@ def _discretised(facts: _Facts) -> Iterator[str]:
         waits = f"; cuts are made after {options['reservoir']:,} examples" if waiting else ""
         become = "have splines" if options["discretise"] == "spline" else "are cut into intervals"
         yield f"discretised ({options['discretise']}): {count:,} features {become}{waits}"
-        refits = facts.get("refits")  # a worker of an older version has none
+        refits = facts["refits"]
         if refits and refits["times"]:
             yield (
                 f"cuts were last made after {refits['made_at']:,} examples, {refits['epochs']:,} epochs ago, and "

@@ -116,7 +116,7 @@ class Featurizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         mapping = None if state["mapping"] is None else InputMapping(**state["mapping"])
-        Featurizer.__init__(self, state["columns"], state["reading"], mapping, state.get("ngrams"))
+        Featurizer.__init__(self, state["columns"], state["reading"], mapping, state["ngrams"])
         self.names.add(state["names"].items())
 
     @property

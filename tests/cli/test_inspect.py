@@ -125,4 +125,4 @@ def test_a_worker_of_a_version_that_tells_less(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("stream_apple.app.inspect.from_worker", lambda *_: [facts])
     result = CliRunner().invoke(main, ["inspect", "--url", "http://worker"])
     assert result.exit_code == 78
-    assert "expected a view of a model with 'loss', found one without: a worker of another version" in result.output
+    assert "expected a view of a model with 'loss', found one without: the worker has another version" in result.output

@@ -148,7 +148,7 @@ class Leader:
             bytes=written,
             seconds=round(seconds, 3),
             monomials=manifest.counts["kept"],
-            dropped=manifest.counts.get("models_dropped", 0),
+            dropped=manifest.counts["models_dropped"],
             lost_parents=manifest.lost_parents,
         )
 

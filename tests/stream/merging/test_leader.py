@@ -172,7 +172,7 @@ class TestMerging:
 
     def test_a_round(self) -> None:
         """All contribute; the merged model is that of their models in order, and is read back with its record."""
-        with small(256):
+        with small(16_000):
             world = World()
             models = {number: world.contributes(number, 3) for number in (2, 0, 1)}
             leader = world.leader
@@ -232,7 +232,7 @@ class TestMerging:
 
     def test_a_displaced_contribution(self) -> None:
         """While it was read, its partition has gone on alone: the merge is made anew, of the others."""
-        with small(256):
+        with small(16_000):
             world = World()
             models = [world.contributes(number, 3) for number in range(3)]
             leader = world.leader
@@ -252,7 +252,7 @@ class TestMerging:
 
     def test_a_local_partition_that_goes_on(self) -> None:
         """While the contribution of a later one is read, which is read to its end: then its own is read as well."""
-        with small(64):
+        with small(4_000):
             world = World()
             models = [world.contributes(number, 3) for number in range(3)]
             local = ThereAtFirst(models[0])

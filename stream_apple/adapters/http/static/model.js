@@ -22,7 +22,7 @@ export function drawModel(model, list) {
   drawMonomials(model, list);
   drawParents(model);
   drawMixture(model);
-  drawClasses(model.classes ?? []);
+  drawClasses(model.classes);
   drawCuts(model);
   const fill = model.fill;
   const share = fill.occupied / fill.slots;
@@ -113,7 +113,7 @@ const KEPT = { centred: "the centred value", value: "the value", nothing: "" };
 
 /** Where numbers are cut into intervals, or the points of their splines; those first that can move a prediction most. */
 function drawCuts(model) {
-  const shown = (model.cuts ?? []).slice(0, CUTS);
+  const shown = model.cuts.slice(0, CUTS);
   $("cuts-panel").hidden = !shown.length;
   putRows("#cuts", shown.map((each) => element("tr", {}, element("td", { class: "name" }, each.name),
     element("td", { class: "number" }, each.salience.toPrecision(3)),

@@ -11,6 +11,8 @@ from study.experiments.experiment import Experiment
 
 EXPERIMENTS: Mapping[str, str] = MappingProxyType(
     {
+        "tuples": "pairs and triples of attributes, all and the best share, beside the product and a random forest",
+        "categories": "where tuples of categories are worth it: planted streams that drift, and that do not",
         "parallel": "several learners that become one model: Table 1's protocol, and a planted stream",
         "defaults": "what each default of the product is worth, on sets of many kinds",
         "forest": "the default beside River's adaptive random forest, on the same sets",

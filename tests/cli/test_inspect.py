@@ -119,7 +119,7 @@ def test_a_server_that_is_no_worker() -> None:
 
 
 def test_a_worker_of_a_version_that_tells_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Version 0.1.0 had no weights that are brought to zero: it is told what lacks, where a traceback was."""
+    """The refusal names what is missing; there is no traceback."""
     facts = view_model(new_model(), Names(), 5).facts(5)
     del facts["options"]["loss"]
     monkeypatch.setattr("stream_apple.app.inspect.from_worker", lambda *_: [facts])

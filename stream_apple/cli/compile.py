@@ -15,7 +15,7 @@ from stream_apple.learners.apple.options import CLASSES, Loss, Method
 _FURTHER: tuple[dict[str, object], ...] = (
     {"drift": "ignore"},
     {"ngrams": {"*": 2}},
-    {"discretise": "auto"},
+    {"discretise": "none"},
 )
 """Further settings that have kernels of their own."""
 

@@ -116,7 +116,7 @@ def _show(console: Console, facts: _Facts) -> None:
         f"{options['method']}, {options['loss']} loss, {options['bits']} bits",
         f"{facts['examples']:,} examples learned, up to offset {facts['at']:,}; {features} features an example",
         f"{used}; {fill['evicted']:,} evicted, {fill['refused']:,} refused",
-        *_discretised(facts),
+        *_numbers(facts),
         _digest(facts),
         *_merging(**facts.get("merging") or {}),
         *_merged_from(facts),
@@ -135,28 +135,18 @@ def _show(console: Console, facts: _Facts) -> None:
         console.print(_monomials("Heaviest products", facts["products"]))
     if facts["parents"]:
         console.print(_parents(facts["parents"]))
-    if facts["cuts"]:
-        console.print(_cuts(facts["cuts"], spline=facts["options"]["discretise"] == "spline"))
+    if facts["splines"]:
+        console.print(_splines(facts["splines"]))
     if facts["classes"]:
         console.print(_classes(facts["classes"]))
     if facts["named"] < 1:
         console.print(Text(f"  {facts['named']:.0%} of the features above have been seen by name"))
 
 
-def _discretised(facts: _Facts) -> Iterator[str]:
-    """Yield lines on splines or intervals, unless numbers are learned as they are."""
-    options, count = facts["options"], facts["discretised"]
-    if options["discretise"] != "none":
-        waiting = not count and facts["examples"] < options["reservoir"]
-        waits = f"; cuts are made after {options['reservoir']:,} examples" if waiting else ""
-        become = "have splines" if options["discretise"] == "spline" else "are cut into intervals"
-        yield f"discretised ({options['discretise']}): {count:,} features {become}{waits}"
-        refits = facts["refits"]
-        if refits and refits["times"]:
-            yield (
-                f"cuts were last made after {refits['made_at']:,} examples, {refits['epochs']:,} epochs ago, and "
-                f"{refits['times']:,} times in all; {refits['sampled']:,} examples are kept for the next time"
-            )
+def _numbers(facts: _Facts) -> Iterator[str]:
+    """Yield a line on splines, unless numbers are learned as they are."""
+    if facts["options"]["discretise"] == "spline":
+        yield f"{facts['numbers']:,} numbers have splines"
 
 
 def _merged_from(facts: _Facts) -> Iterator[str]:
@@ -262,11 +252,11 @@ def _parents(parents: list[_Facts]) -> Table:
     return table
 
 
-def _cuts(features: list[_Facts], *, spline: bool) -> Table:
-    title, cuts = ("Numbers as splines", "points") if spline else ("Numbers as intervals", "cuts")
-    table = _table(title, "number", "salience", cuts, numbers=1)
-    for each in features:
-        table.add_row(Text(each["name"]), f"{each['salience']:z.4f}", "  ".join(f"{cut:z.4g}" for cut in each["cuts"]))
+def _splines(splines: list[_Facts]) -> Table:
+    table = _table("Numbers as splines", "number", "salience", "points", numbers=1)
+    for each in splines:
+        points = "  ".join(f"{point:z.4g}" for point in each["points"])
+        table.add_row(Text(each["name"]), f"{each['salience']:z.4f}", points)
     return table
 
 

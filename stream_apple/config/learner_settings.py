@@ -70,8 +70,5 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
 
 def named_namespaces(options: Options) -> Iterator[tuple[str, str]]:
     """Yield each namespace that an option names, after the option's name."""
-    named = {
-        "ngrams": [name for name, size in options.ngrams_of_namespaces()[0].items() if size > 1],
-        "discretise_namespaces": options.namespaces_to_discretise,
-    }
-    return ((setting, name) for setting, names in named.items() for name in names if name)
+    sizes, _ = options.ngrams_of_namespaces()
+    return (("ngrams", name) for name, size in sizes.items() if name and size > 1)

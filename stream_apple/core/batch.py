@@ -78,24 +78,18 @@ class Batch(NamedTuple):
         columns = {name: column[places] for name in _OF_FEATURES if len(column := getattr(self, name))}
         return self._replace(indptr=indptr, labels=self.labels[rows], weights=self.weights[rows], **columns)
 
-    def with_room(self, features: int, *, roles: bool, columns: frozenset[str] = frozenset()) -> "Batch":
-        """Return the batch with room for so many features in all, which are yet to be written, row by row.
+    def with_room(self, features: int, *, spaces: bool = False, roles: bool = False) -> "Batch":
+        """Return the labels and weights, and room for `features` features in all, which are yet to be written by row.
 
-        Roles, namespaces and attributes, if the batch has any, are 0 so far. All else of the rows is there.
-
-        columns  which of `spaces` and `attributes` the model needs: a batch of rows without features has neither
+        spaces, roles  whether these columns are wanted, too
         """
-        spaces, attributes = (
-            np.zeros(features if len(column) or (name in columns and not len(self.keys)) else 0, np.uint64)
-            for name, column in (("spaces", self.spaces), ("attributes", self.attributes))
-        )
         return self._replace(
             indptr=np.zeros_like(self.indptr),
             keys=np.empty(features, np.uint64),
             values=np.empty(features, np.float32),
-            spaces=spaces,
-            attributes=attributes,
-            roles=np.zeros(features if roles else 0, np.uint8),
+            spaces=np.empty(features if spaces else 0, np.uint64),
+            attributes=_NO_KEYS,
+            roles=np.empty(features if roles else 0, np.uint8),
         )
 
     def up_to(self, features: int) -> "Batch":

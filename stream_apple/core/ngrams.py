@@ -70,7 +70,7 @@ def ngram_key(before: np.uint64, feature: np.uint64) -> np.uint64:
 
 
 def add_ngrams(batch: Batch, sizes: NgramSizes) -> Batch:
-    """Return the examples with their n-grams, which come after the features that they had; their attributes are 0.
+    """Return the examples with their n-grams, which come after the features that they had; without attributes.
 
     AssertionError for a batch without spaces, or with roles.
     """
@@ -80,7 +80,7 @@ def add_ngrams(batch: Batch, sizes: NgramSizes) -> Batch:
             f"{len(batch.spaces)} and {len(batch.roles)} for {len(batch.keys)} features"
         )
     room = int(batch.indptr[-1] - batch.indptr[0]) * sizes.largest
-    out = batch.with_room(room, roles=False)
+    out = batch.with_room(room, spaces=True)
     with np.errstate(over="ignore"):  # hashes wrap; only interpreted code would tell
         return out.up_to(_write_rows(batch, sizes, out))
 
@@ -89,13 +89,10 @@ def add_ngrams(batch: Batch, sizes: NgramSizes) -> Batch:
 def _write_rows(batch: Batch, sizes: NgramSizes, out: Batch) -> int:
     """Write the rows of `out`, whose arrays have room; return how many features there are."""
     z = 0
-    with_attributes = len(batch.attributes) > 0
     for row in range(len(batch.labels)):
         start, stop = batch.indptr[row], batch.indptr[row + 1]
         for f in range(start, stop):
             out.keys[z], out.values[z], out.spaces[z] = batch.keys[f], batch.values[f], batch.spaces[f]
-            if with_attributes:
-                out.attributes[z] = batch.attributes[f]
             z += 1
         first = start
         while first < stop:

@@ -46,7 +46,7 @@ __all__ = ["AppleClassifier", "AppleRegressor"]
 
 _OWN = {"epoch_examples": None, "passes": None, "shuffle": True, "random_state": None}
 _ENOUGH = 5_000  # examples after which a second pass over a set would add little; see `passes`
-_MOST_PASSES, _MOST_OF_MIXTURE = 20, 2  # a mixture learns fast, and more passes over intervals would overfit
+_MOST_PASSES, _MOST_OF_MIXTURE = 20, 2  # a mixture learns fast, and more passes over splines would overfit
 
 
 class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

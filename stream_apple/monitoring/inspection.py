@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.preparation.discretisation import Refits
 from stream_apple.learners.apple.state.table import PARENT, Slots
 from stream_apple.learners.progress.predictor_quality import QualityReport
 from stream_apple.learners.progress.progressive_loss import LossReport
-from stream_apple.monitoring.monomial_views import CutFeature, Monomial, MonomialFormatter, Parent
+from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter, Parent, SplineView
 from stream_apple.monitoring.predictors import (
     AskedView,
     ClassView,
@@ -57,8 +56,7 @@ class MonomialsView(NamedTuple):
 
     parents  those with the largest gain, out of `parents_examined`
     named    share of the factors of the heaviest ones whose names are known, from 0 to 1
-    cuts     of the features whose intervals or hats are the most salient
-    refits   when cuts were made, if they are made repeatedly
+    splines  those whose hats are the most salient
     """
 
     degrees: tuple[Degree, ...]
@@ -67,8 +65,7 @@ class MonomialsView(NamedTuple):
     parents: tuple[Parent, ...]
     parents_examined: int
     named: float
-    cuts: tuple[CutFeature, ...]
-    refits: Refits | None
+    splines: tuple[SplineView, ...]
 
 
 class ModelView(NamedTuple):
@@ -83,7 +80,7 @@ class ModelView(NamedTuple):
     asked        what became of the scores of examples that came without a label
     mixture      how its predictions are mixed
     constant     weight of the constant
-    discretised  how many features are cut into intervals, or have splines, so far
+    numbers      how many features have splines so far
     classes      the most frequent ones, if labels are classes
     seconds      that making the view took
     """
@@ -106,7 +103,7 @@ class ModelView(NamedTuple):
     mixture: MixtureView
     constant: float
     fill: Fill
-    discretised: int
+    numbers: int
     classes: tuple[ClassView, ...]
     monomials: MonomialsView
     seconds: float
@@ -115,7 +112,7 @@ class ModelView(NamedTuple):
         """Return the view as one JSON object, with at most `top` monomials, products and parents."""
         found = self.monomials
         cut = found._replace(
-            top=found.top[:top], products=found.products[:top], parents=found.parents[:top], cuts=found.cuts[:top]
+            top=found.top[:top], products=found.products[:top], parents=found.parents[:top], splines=found.splines[:top]
         )
         facts: dict[str, Any] = plain(self._replace(classes=self.classes[:top], monomials=cut))
         monomials, seconds = facts.pop("monomials"), facts.pop("seconds")
@@ -152,7 +149,7 @@ def view_model(model: PartitionModel, names: Names, top: int, snapshot: Snapshot
             learner.deferred,
             learner.refused,
         ),
-        discretised=int(np.count_nonzero(np.diff(learner.preparation.intervals.ends, prepend=0))),
+        numbers=int(np.count_nonzero(np.diff(learner.preparation.splines.ends, prepend=0))),
         classes=classes_of(learner, top),
         monomials=monomials,
         seconds=time.perf_counter() - began,
@@ -167,7 +164,7 @@ def view_monomials(learner: Learner, names: Names, top: int) -> MonomialsView:
     heaviest = [formatter.monomial(at) for at in _heaviest(salience, top)]
     products = [formatter.monomial(at) for at in _heaviest(np.where(degree > 1, salience, 0.0), top)]
     parents, examined = formatter.parents(_parents(slots, salience), top)
-    cuts = formatter.cut_features(learner.preparation.intervals, learner.preparation.form, top)
+    splines = formatter.splines(learner.preparation.splines, top)
     names.keep(formatter.used)
     return MonomialsView(
         degrees=_degrees(slots, salience),
@@ -176,8 +173,7 @@ def view_monomials(learner: Learner, names: Names, top: int) -> MonomialsView:
         parents=parents,
         parents_examined=examined,
         named=formatter.share_named,
-        cuts=cuts,
-        refits=learner.preparation.refits,
+        splines=splines,
     )
 
 

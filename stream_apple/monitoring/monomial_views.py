@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.learners.apple.factorization import Factors, Product
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.preparation.intervals import CENTRED, RAW, Form, Intervals, keys_of_values
+from stream_apple.learners.apple.preparation.splines import Splines, hat_keys
 from stream_apple.learners.apple.state.table import PARENT
 
 TIMES = " \u00d7 "
@@ -59,19 +59,17 @@ class Parent(NamedTuple):
     heaviest: str
 
 
-class CutFeature(NamedTuple):
-    """Describes a feature that is cut into intervals, or has a spline.
+class SplineView(NamedTuple):
+    """Describes a feature that has a spline.
 
-    cuts      between the intervals, or the points of the spline, ascending
-    absent    whether an example without the feature is in the interval of 0
-    kept      how its value is learned besides: nothing, value, or centred
-    salience  the sum over its intervals, or hats
+    points    ascending
+    dense     whether its value is centered, and an example without the feature means the value 0
+    salience  the sum over its hats
     """
 
     name: str
-    cuts: tuple[float, ...]
-    absent: bool
-    kept: str
+    points: tuple[float, ...]
+    dense: bool
     salience: float
 
 
@@ -138,27 +136,27 @@ class MonomialFormatter:
             for found, at in offspring[:top]
         ), len(examined)
 
-    def cut_features(self, intervals: Intervals, form: Form, top: int) -> tuple[CutFeature, ...]:
-        """Return the `top` features with most salience, and of equals the smaller key first."""
+    def splines(self, splines: Splines, top: int) -> tuple[SplineView, ...]:
+        """Return the `top` splines with most salience, and of equals the smaller key first."""
         base = np.flatnonzero(self._slots["degree"][:-1] == 1)
         base = base[np.argsort(self._slots["key"][base])]
         keys, salience = self._slots["key"][base], self.salience[base]
-        starts = np.concatenate([[0], intervals.ends]).astype(np.int64).tolist()
-        sums = np.full(len(intervals.features), -1.0)
-        for at, feature in enumerate(intervals.features.tolist()):
-            if starts[at] == starts[at + 1]:
-                continue  # not cut yet
-            own = keys_of_values(feature, intervals.cuts[starts[at] : starts[at + 1]], form)
-            sums[at] = salience[np.isin(keys, own)].sum()
         found = []
-        for at in np.lexsort((intervals.features, -sums))[: min(top, np.count_nonzero(sums >= 0.0))].tolist():
-            feature, kept = int(intervals.features[at]), intervals.kept[at]
-            self.used.add(feature)
-            name = self._names.get(feature) or f"{_UNKNOWN}{feature:016x}"
-            told = "centred" if kept == CENTRED else "value" if kept == RAW else "nothing"
-            cuts = tuple(intervals.cuts[starts[at] : starts[at + 1]].tolist())
-            found.append(CutFeature(name, cuts, bool(intervals.dense[at]), told, float(sums[at])))
-        return tuple(found)
+        for feature, points, dense in zip(
+            splines.features.tolist(), splines.points_of_each(), splines.dense.tolist(), strict=True
+        ):
+            if len(points):  # else it is only centered so far
+                own = float(salience[np.isin(keys, hat_keys(feature, points))].sum())
+                found.append((-own, feature, tuple(points.tolist()), bool(dense)))
+        return tuple(
+            SplineView(self._name_of(feature), points, dense, -own)
+            for own, feature, points, dense in sorted(found)[:top]
+        )
+
+    def _name_of(self, feature: int) -> str:
+        """Return the name of a base feature, or what stands for it."""
+        self.used.add(feature)
+        return self._names.get(feature) or f"{_UNKNOWN}{feature:016x}"
 
     def _named(self, product: Product) -> Iterator[str]:
         named, unnamed = [], []

@@ -19,8 +19,6 @@ from study.runs.carried_pass import BEFORE, CarriedFigures, pass_over_carried
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "numbers as they are": {"discretise": "none"},
-        "intervals": {"discretise": "auto"},
-        "centred when cut": {"discretise": "auto", "centre": 0},
         "no early growth": {"early_growth": 0},
         "no rehearsal": {"rehearsal": "off"},
         "labels as they are": {"label_units": 0},

@@ -50,10 +50,9 @@ def notes(kafka: str, topics: dict[str, str], settings: Settings) -> list[str]:
         ),
         (
             OWN,
-            {"learner": {"ngrams": {"text": 2}, "discretise_namespaces": "user,adds"}},
+            {"learner": {"ngrams": {"text": 2, "user": 2}}},
             [
                 "learner.ngrams: none of the 2 newest records has a namespace 'text', found only 'user'",
-                "learner.discretise_namespaces: none of the 2 newest records has a namespace 'adds', found only 'user'",
             ],
         ),
         (

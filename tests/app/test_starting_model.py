@@ -73,7 +73,7 @@ def test_numbers_are_prepared_as_in_the_file(tmp_path: Path) -> None:
     model = begun(configured(tmp_path / "0", {"bits": 10}))
     found, expected = model.learner.sums, saved.learner.sums
     prepared = [name for name in expected if is_of_preparation(name)]
-    assert {"label_units", "prepared_intervals_centres"} <= set(prepared)
+    assert {"label_units", "prepared_splines_centers"} <= set(prepared)
     assert all(np.array_equal(found[name], expected[name]) for name in prepared)
     assert found["prepared_fitted"].tolist() == [1]
     assert merged_digest(model.learner) == merged_digest(saved.learner)

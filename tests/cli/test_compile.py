@@ -22,12 +22,10 @@ LEARNERS: tuple[dict[str, object], ...] = (
         for method in get_args(Method)
         for loss in get_args(Loss)
     ),
-    {"loss": "logistic", "discretise": "auto"},
+    {"loss": "logistic", "discretise": "none"},
     {"drift": "ignore"},
     {"early_growth": 0, "loss": "logistic"},
     {"ngrams": {"*": 2}},
-    {"discretise": "mdl"},
-    {"refit_epochs": 1},
 )
 SETTINGS: tuple[dict[str, dict[str, object]], ...] = (
     {},

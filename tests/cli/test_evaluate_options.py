@@ -8,34 +8,25 @@ import pytest
 from support.evaluate_command import evaluate
 
 
-def test_numbers_may_be_intervals(tmp_path: Path) -> None:
-    """A label that holds within a band of a number: a line can't tell, intervals can."""
+def test_numbers_may_be_splines(tmp_path: Path) -> None:
+    """A label that holds within a band of a number: a line can't tell, splines can."""
     values = np.random.default_rng(5).normal(size=4000)
     path = tmp_path / "band.vw"
     path.write_text("".join(f"{1 if abs(value) < 0.7 else -1} |f x:{value:.5f}\n" for value in values))
-    given = ["--json", "--method", "linear", "--discretise", "quantile"]
     errors = {
-        choice: json.loads(evaluate(path, *options).stdout)["test_error"]
-        for choice, options in {
-            "none": given[:3],
-            "quantile": [*given, "--bins", "16", "--reservoir", "300"],
-            "of a namespace": [*given, "--discretise-namespaces", "e,f"],
-            "of another": [*given, "--discretise-namespaces", "e"],
-        }.items()
+        choice: json.loads(evaluate(path, "--json", "--method", "linear", "--discretise", choice).stdout)["test_error"]
+        for choice in ("none", "spline")
     }
-    assert errors["none"] == errors["of another"] > 0.4
-    mistyped = evaluate(path, "--discretise-namespaces", "f,F", "--ngrams", "f=2,text=3,name=1,*=2")
-    told = [line.partition(":")[2] for line in mistyped.stderr.splitlines()]
-    assert [line.partition(", so ")[2].partition(" has")[0] for line in told] == [
-        "--ngrams",
-        "--discretise-namespaces",
-    ]
-    assert [line.partition("namespace ")[2].partition(",")[0] for line in told] == ["'text'", "'F'"]
-    assert errors["quantile"] < 0.1
-    assert errors["of a namespace"] < 0.1
-    refused = evaluate(path, "--discretise", "none", "--bins", "8")
-    assert refused.exit_code == 2
-    assert "--bins: expected 12 with discretise = none, found 8" in refused.output
+    assert errors["none"] > 0.4
+    assert errors["spline"] < 0.1
+
+
+def test_a_namespace_that_no_example_has_is_named(tmp_path: Path) -> None:
+    """It is mistyped, as a rule, and then nothing follows from it."""
+    path = tmp_path / "words.vw"
+    path.write_text("1 |f a b\n-1 |f b a\n" * 20)
+    (line,) = evaluate(path, "--ngrams", "f=2,text=3,name=1,*=2").stderr.splitlines()
+    assert "in the namespace 'text', so --ngrams has no effect there" in line
 
 
 @pytest.mark.parametrize(

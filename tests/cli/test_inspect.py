@@ -88,7 +88,7 @@ def test_what_rounds_to_nothing_has_no_sign(tmp_path: Path, monkeypatch: pytest.
         top=[each | tiny | {"degree": 1} for each in facts["top"]],
         products=[],
         mixture={"weights": dict.fromkeys(facts["mixture"]["weights"], -1e-9), "shares": {}},
-        cuts=[{"name": "a", "salience": -0.0, "cuts": [-0.0, 1.5]}],
+        splines=[{"name": "a", "salience": -0.0, "points": [-0.0, 1.5]}],
     )
     assert "+0.0000" in text
     assert "-0.0000" not in text
@@ -96,15 +96,14 @@ def test_what_rounds_to_nothing_has_no_sign(tmp_path: Path, monkeypatch: pytest.
     assert "-0  1.5" not in text
 
 
-def test_cuts_are_waited_for_until_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no feature is a number, nothing is cut, and nothing waits once the first examples are learned."""
+def test_how_many_numbers_have_splines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless numbers are learned as they are."""
     model = new_model()
-    options = view_model(model, Names(), 5).facts(5)["options"] | {"discretise": "spline", "reservoir": 40}
-    text, _ = printed(model, tmp_path / "model", monkeypatch, options=options)
-    assert "discretised (spline): 0 features have splines; cuts are made after 40 examples\n" in text
-    model.process(RECORDS)
-    text, _ = printed(model, tmp_path / "other", monkeypatch, options=options)
-    assert "discretised (spline): 0 features have splines\n" in text
+    options = view_model(model, Names(), 5).facts(5)["options"]
+    text, _ = printed(model, tmp_path / "model", monkeypatch, options=options | {"discretise": "spline"}, numbers=3)
+    assert "3 numbers have splines\n" in text
+    text, _ = printed(model, tmp_path / "other", monkeypatch, options=options | {"discretise": "none"})
+    assert "have splines" not in text
 
 
 def test_a_server_that_is_no_worker() -> None:

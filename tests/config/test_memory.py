@@ -124,7 +124,7 @@ class TestModels:
             check_models_fit(Options(bits=30), 2, limit)
         assert str(caught.value) == (
             "learner.bits, limits.max_features_per_example: expected models that fit into 2,048 MiB, the limit of x, "
-            "found 30 and 65,536: they take 100,882 MiB"
+            "found 30 and 65,536: they take 100,881 MiB"
         )
 
     def test_memory_that_the_system_refuses(self) -> None:

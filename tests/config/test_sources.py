@@ -12,7 +12,6 @@ TEXTS = {key for section, key in KEYS if section == "topics"} | {
     "group",
     "id",
     "host",
-    "discretise_namespaces",
     "from_model",
     "name",
     "impressions",
@@ -25,8 +24,6 @@ PATHS = {("input", key) for key in FIELDS} | {
 }
 WRONG = {"from_model": "two\nlines"}
 """What is refused of those that take white space."""
-NEEDED = {"discretise_namespaces": {"STREAM_APPLE_LEARNER__DISCRETISE": "auto"}}
-"""What else has to be set."""
 
 
 class TestSources:
@@ -36,13 +33,13 @@ class TestSources:
     def test_every_setting_has_a_variable(self, section: str, key: str) -> None:
         """Each setting can be given by its variable, and a wrong text is refused by that name."""
         if key in TEXTS and section != "input":
-            config = load(None, {variable(section, key): "some-name", **NEEDED.get(key, {})})
+            config = load(None, {variable(section, key): "some-name"})
             assert getattr(getattr(config, section), key) == "some-name"
         wrong = WRONG.get(key, "white space" if key in TEXTS else "many")
         if (section, key) in PATHS:
             assert getattr(load(None, {variable(section, key): "a b"}), section) != getattr(load(None, {}), section)
             wrong = "two\nlines"
-        (fault,) = faults_of(None, {variable(section, key): wrong, **NEEDED.get(key, {})})
+        (fault,) = faults_of(None, {variable(section, key): wrong})
         assert fault.startswith(f"{section}.{key} (from {variable(section, key)}): expected ")
         assert fault.endswith(f", found {wrong!r}")
 

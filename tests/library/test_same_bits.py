@@ -37,7 +37,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"method": "linear"},
     {"method": "quadratic", "bits": 12},
     {"combine": "off"},
-    {"discretise": "auto", "reservoir": 40},
+    {"discretise": "none"},
     {"learning_rate": 0.1},
 ]
 

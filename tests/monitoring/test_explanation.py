@@ -39,7 +39,7 @@ def _frame(size: int = 600) -> tuple[pd.DataFrame, Any]:
         {"combine": "off"},
         {"method": "linear"},
         {"method": "quadratic"},
-        {"discretise": "quantile", "reservoir": 50},
+        {"discretise": "none"},
     ],
     ids=str,
 )

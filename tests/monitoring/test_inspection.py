@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from support.planted_pair import PAIR, finder, planted
 from support.records import SETTINGS, good, new_model
 from support.snapshots import PLAIN, empty, pointer
 
-from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_hashing import feature_key
-from stream_apple.core.codec.feature_names import Names, names_in
+from stream_apple.core.codec.feature_names import Names
 from stream_apple.monitoring.inspection import plain, view_model
 from stream_apple.monitoring.monomial_views import name_of
 from stream_apple.monitoring.predictors import losses_of
@@ -36,44 +34,21 @@ def test_the_planted_pair_is_named_first() -> None:
     assert view.monomials.named == 1.0
 
 
-def test_intervals_are_named_by_feature_and_cuts() -> None:
-    """With those of products too; the names of their features are asked for, and found by their own keys."""
-    options = replace(SETTINGS.options, discretise="quantile", bins=4, reservoir=200, product_budget=500)
-    model = empty(settings=SETTINGS._replace(options=options))
-    names, rng = Names(), np.random.default_rng(4)
-    records = []
-    for at in range(1500):
-        price, size = (float(np.float32(value)) for value in rng.uniform(1, 9, 2))
-        label = 4.0 if price < 3 and size > 5 else -1.0
-        value = encode_example(Example(label, 1.0, at, {"price": price, "size": size}))
-        records.append(good(at, hours=at / 300)._replace(payload=value))
-    names.add(names_in(records[0].value()))
-    model.process(records)
-    view = view_model(model, names, top=30)
-    assert view.discretised == 2
-    shown = [each.name for each in view.monomials.top if "\u2208" in each.name]
-    cheap, large = r"price\u2208\(\u2212\u221e,[\d.]+\)", r"size\u2208\[[\d.]+,[\d.\u221e]+\)"
-    assert any(re.fullmatch(f"{cheap} \u00d7 {large}", name) for name in shown)
-    assert any(re.fullmatch(cheap, name) for name in shown)
-    assert not any(each.name.startswith("?") for each in view.monomials.top)
-    assert view.monomials.named == 1.0
-    unnamed = view_model(model, (nobody := Names()), top=30)
-    assert all(each.name.startswith("?") for each in unnamed.monomials.top)
-    assert nobody.missing == {feature_key("price"), feature_key("size")}
-
-
-def test_cuts_and_classes_are_told() -> None:
-    """Where numbers are cut and when that was, how each class does and how wrong each predictor is; bounded."""
+def test_splines_and_classes_are_told() -> None:
+    """The points of each number, how each class does, and how wrong each predictor is; bounded."""
     model, names = model_of_numbers()
-    view, intervals = view_model(model, names, top=10), model.learner.preparation.intervals
-    shown = {each.name: each for each in view.monomials.cuts}
-    assert set(shown) == {"price", "size"}
-    assert sorted(cut for each in shown.values() for cut in each.cuts) == sorted(intervals.cuts.tolist())
-    assert list(shown["price"].cuts) == sorted(shown["price"].cuts)
+    view, splines = view_model(model, names, top=30), model.learner.preparation.splines
+    assert view.numbers == 2
+    shown = {each.name: each for each in view.monomials.splines}
+    assert {name: (len(each.points), each.dense) for name, each in shown.items()} == {
+        "price": (6, True),
+        "size": (6, True),
+    }
+    assert sorted(point for each in shown.values() for point in each.points) == sorted(splines.points.tolist())
     assert shown["price"].salience > shown["size"].salience > 0
-    assert (shown["price"].absent, shown["price"].kept) == (True, "centred")
-    assert view.monomials.refits is not None
-    assert view.monomials.refits.times == 5
+    hat = r"price\u2248\u2212?[\d.]+"
+    assert any(re.fullmatch(hat, each.name) for each in view.monomials.top)
+    assert view.monomials.named == 1.0
     assert [each.number for each in view.classes] == [2, 0, 1]
     assert sum(each.start.weight for each in view.classes) == 2000
     assert sum(each.recent.share for each in view.classes) == pytest.approx(1.0)
@@ -83,28 +58,17 @@ def test_cuts_and_classes_are_told() -> None:
     assert 0 < quality["apple"].error < 0.2
     assert 0 < quality["linear"].error < 0.2
     told = json.loads(json.dumps(view.facts(1), allow_nan=False))
-    assert [len(told[name]) for name in ("cuts", "classes")] == [1, 1]
-    nobody = Names()
-    assert all(each.name.startswith("?") for each in view_model(model, nobody, top=5).monomials.cuts)
-    assert {feature_key("price"), feature_key("size")} <= nobody.missing
-
-
-def test_points_of_splines_are_told() -> None:
-    """As cuts are, with what their hats say; and hats are named by feature and point."""
-    model, names = model_of_numbers(discretise="spline")
-    view = view_model(model, names, top=30)
-    shown = {each.name: each for each in view.monomials.cuts}
-    assert {name: len(each.cuts) for name, each in shown.items()} == {"price": 6, "size": 6}
-    assert shown["price"].salience > shown["size"].salience > 0
-    assert any(re.fullmatch(r"price\u2248\u2212?[\d.]+", each.name) for each in view.monomials.top)
-    assert view.monomials.named == 1.0
+    assert [len(told[name]) for name in ("splines", "classes")] == [1, 1]
+    unnamed = view_model(model, (nobody := Names()), top=30).monomials
+    assert all(name.startswith("?") for name in (each.name for part in (unnamed.splines, unnamed.top) for each in part))
+    assert nobody.missing == {feature_key("price"), feature_key("size")}
 
 
 def test_what_is_not_there_is_not_told() -> None:
-    """Neither cuts nor classes of a model without."""
+    """Neither splines nor classes of a model without."""
     model, names = finder(planted(300))
     view = view_model(model, names, top=5)
-    assert (view.monomials.cuts, view.classes, view.monomials.refits) == ((), (), None)
+    assert (view.monomials.splines, view.classes) == ((), ())
 
 
 def test_numbers_are_those_of_the_model() -> None:

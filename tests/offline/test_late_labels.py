@@ -93,7 +93,7 @@ def test_scores_are_those_that_river_asks_for(delay: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [LINEAR, Options(bits=12, loss="logistic"), Options(bits=12, loss="logistic", discretise="auto")]
+    "options", [LINEAR, Options(bits=12, loss="logistic"), Options(bits=12, loss="logistic", discretise="none")]
 )
 def test_without_a_delay_it_is_progressive_validation(options: Options) -> None:
     """Scores and measures, of epochs too, whatever prepares the examples.

@@ -1,6 +1,4 @@
-"""A model of classes whose features are numbers, cut into intervals again and again."""
-
-from typing import Any
+"""A model of classes whose features are numbers."""
 
 import numpy as np
 from support.records import HOUR, SETTINGS, START, TOPIC, FakeRecord
@@ -26,10 +24,9 @@ def number_records(count: int) -> list[FakeRecord]:
     return records
 
 
-def model_of_numbers(count: int = 2000, **chosen: Any) -> tuple[PartitionModel, Names]:
+def model_of_numbers(count: int = 2000) -> tuple[PartitionModel, Names]:
     """One that has learned so many."""
-    given = {"discretise": "auto", "reservoir": 200, "refit_epochs": 2, "bits": 14, **chosen}
-    options, names = Options(loss="softmax", classes=3, **given), Names()
+    options, names = Options(loss="softmax", classes=3, bits=14), Names()
     settings = SETTINGS._replace(options=options, limits=LIMITS)
     model = PartitionModel(TOPIC, 0, Lineage(0, "0123456789abcdef"), settings, Decoder(LIMITS))
     records = number_records(count)

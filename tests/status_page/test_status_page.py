@@ -252,15 +252,15 @@ def test_warns_when_something_simpler_is_better(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("screen", [DESK, NARROW])
-def test_cuts_and_classes_are_drawn(browser: Browser, screen: tuple[int, int]) -> None:
-    """Of a model of classes: a row for each, the predictors' errors, each number's cuts, and when they were made."""
+def test_splines_and_classes_are_drawn(browser: Browser, screen: tuple[int, int]) -> None:
+    """Of a model of classes: a row for each, the predictors' errors, and each number's points."""
     site = Site()
     browser.screen(*screen)
     browser.complaints()
     with site.server:
         browser.open(f"http://127.0.0.1:{site.server.port}/")
         browser.wait_until("return document.querySelectorAll('#monomials .name').length > 0")
-        shown = "return ['classes-panel', 'cuts-panel'].map((id) => !document.getElementById(id).hidden)"
+        shown = "return ['classes-panel', 'splines-panel'].map((id) => !document.getElementById(id).hidden)"
         assert browser.run(shown) == [False, False]
         model, names = model_of_numbers()
         site.watch.names.add(names.known().items())
@@ -272,10 +272,9 @@ def test_cuts_and_classes_are_drawn(browser: Browser, screen: tuple[int, int]) -
         classes = browser.run(rows, "#classes tbody tr")
         assert [row[0] for row in classes] == ["2", "0", "1"]
         assert [float(row[4]) < 0.8 for row in classes] == [True] * 3
-        cuts = browser.run(rows, "#cuts tbody tr")
-        assert [row[0] for row in cuts] == ["price", "size"]
-        assert len(cuts[0][2].split(" | ")) == 5
-        assert "Last made after" in browser.run("return document.querySelector('#cuts-more').innerText")
+        splines = browser.run(rows, "#splines tbody tr")
+        assert [row[0] for row in splines] == ["price", "size"]
+        assert len(splines[0][2].split(" | ")) == 6
         predictors = browser.run(rows, "#predictors tbody tr")
         assert all(0 < float(row[5]) < 0.5 for row in predictors if row[0] in {"published", "linear", "apple"})
         assert browser.run(LOW_CONTRAST) == []

@@ -21,6 +21,4 @@ _BY_ITSELF = (
 def bare(**given: Any) -> Options:
     """Return these options; of what a mixture does by default it does only what is asked for, as the first one did."""
     chosen: dict[str, Any] = {name: FIRST[name] for name in _BY_ITSELF} | given
-    if chosen.get("discretise") == "auto":
-        chosen = {"centre": 0} | chosen
     return Options(**chosen)

@@ -13,7 +13,6 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.appraisal import Appraiser
-from stream_apple.learners.apple.forgetting import forget_features
 from stream_apple.learners.apple.growth import UNCHANGED, Growth, grow
 from stream_apple.learners.apple.kernels.drift import empty_watch, restart
 from stream_apple.learners.apple.kernels.mixed import process_mixed
@@ -40,7 +39,7 @@ from stream_apple.learners.apple.state.model import (
     Mixture,
     Recent,
 )
-from stream_apple.learners.apple.state.recent import forget_recent, leave_out, longest_recent, recent_examples
+from stream_apple.learners.apple.state.recent import forget_recent, longest_recent, recent_examples
 from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.apple.state.weights import predictor_names
 from stream_apple.learners.progress.class_progress import progress_of
@@ -65,7 +64,7 @@ class Learner:
         self.preparation = Preparation(options)
         self.units = LabelUnits(int(options.label_units or 0))
         self._watch = empty_watch() if options.drift == "restart" else None
-        self._state = empty_model(options, roles=self.preparation.with_roles)
+        self._state = empty_model(options, roles=self.preparation.with_splines)
         self._longest = 0
         self.generation = 0
         self._work = empty_scratch(options, 0)
@@ -84,12 +83,9 @@ class Learner:
 
     def score_rows(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
         """Write the scores of rows [start, stop), as `score` returns them; the model does not change."""
-        if self.preparation.active:
-            for begin, end in self.preparation.portions(batch, start, stop):
-                prepared = self.preparation.prepare(batch.select(np.arange(begin, end)))
-                self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=False, first=begin)
-        else:
-            self._process(batch, start, stop, scores, learn=False)
+        for begin, end in self.preparation.portions(batch, start, stop):
+            prepared = self.preparation.prepare(batch, begin, end)
+            self._process(prepared, 0, end - begin, _rows(scores, begin, end), learn=False, first=begin)
         self.units.from_units(batch, scores, start, stop, self.units.scale)
 
     def learn(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32] = NO_EARLY) -> None:
@@ -106,10 +102,7 @@ class Learner:
         while first < stop:
             last = self._end_of_stretch(batch, first, stop)
             of_scores = self.units.scale
-            if self.preparation.active:
-                self._learn_prepared(batch, first, last, scores, early)
-            else:
-                self._process(batch, first, last, scores, learn=True, early=early)
+            self._learn_prepared(batch, first, last, scores, early)
             self.units.from_units(batch, scores, first, last, of_scores)
             if not self.units.fixed:
                 self.units.include(batch.labels[batch.learned(first, last)])
@@ -121,10 +114,10 @@ class Learner:
     def single_row(self, features: int) -> SingleRow | None:
         """Return room for one example of up to `features` features, which is learned as `learn` does, at less cost.
 
-        The room is valid while its `generation` equals the learner's. Returns None if examples need further columns
-        or n-grams; and, for a young model, while cuts or the units of labels are not final.
+        The room is valid while its `generation` equals the learner's. Returns None if examples have n-grams; and,
+        for a young model, while splines or the units of labels are not final.
         """
-        if self.options.wanted_columns() or not (self.preparation.settled and self.units.fixed):
+        if not (self.preparation.settled and self.units.fixed):
             return None
         row = empty_row(features)
         prepared, prepare = self.preparation.call_for_one_row(row, features)
@@ -137,7 +130,7 @@ class Learner:
         The constant, which has the last slot of the table, is one of the features. The model does not change.
         """
         scores = Scores.empty(1)
-        prepared = self.preparation.prepare(batch) if self.preparation.active else batch
+        prepared = self.preparation.prepare(batch, 0, 1)
         self._make_room(len(prepared.keys))
         slots = self._work.features.slot
         slots[:] = len(self.table.slots)  # none has this number
@@ -151,17 +144,13 @@ class Learner:
     def end_epoch(self, *, nominate: bool = False, counted: bool = True) -> Growth:
         """End an epoch: with method apple, make the best monomials parents.
 
-        With the other methods the parents are fixed. Features that no example will have again are forgotten.
+        With the other methods the parents are fixed.
 
         nominate  the model will be merged with others, see `grow`
         counted   return a census in any case, even if that takes a reading of the whole table
         """
         self.generation += 1
         self.progress.end_epoch()
-        if len(gone := self.preparation.end_epoch()):
-            forget_features(self.table, self._state.scalars, self._state.rule, gone)
-            if self.options.rehearses:  # else they would come back when the recent examples are learned again
-                leave_out(self._state.recent, gone)
         growth = self._grow(nominate=nominate) if self.options.method == "apple" else UNCHANGED
         return growth._replace(census=self.census()) if counted and growth.census is NO_CENSUS else growth
 
@@ -309,7 +298,7 @@ class Learner:
     def _is_kept(self, name: str) -> bool:
         """Return whether snapshots have this array of `Recent`."""
         if name == "roles":
-            return self.preparation.with_roles
+            return self.preparation.with_splines
         return self.options.rehearses or name not in _OF_LABELS
 
     def _end_of_stretch(self, batch: Batch, start: int, stop: int) -> int:
@@ -445,17 +434,17 @@ class Learner:
         return process, (model, work, *rows)
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
-        """Prepare and learn rows [start, stop) in portions; rehearse the first examples when centres or cuts change."""
+        """Prepare and learn rows [start, stop) in portions; rehearse the first examples when splines change."""
         for begin, end in self.preparation.portions(batch, start, stop):
             at = begin
-            for prepared in self.preparation.prepare_to_learn(batch, begin, end):
-                after, rows = at + len(prepared.labels), len(prepared.labels)
-                self._process(prepared, 0, rows, _rows(scores, at, after), learn=True, first=at, early=early[at:after])
+            for rows, again in self.preparation.prepare_to_learn(batch, begin, end):
+                count = len(rows.labels)
+                after = at + count
+                self._process(rows, 0, count, _rows(scores, at, after), learn=True, first=at, early=early[at:after])
                 at = after
-                known = self.preparation.take_first_examples()
-                if known is not None and self.units.fixed:
+                if again is not None and self.options.rehearses and self.units.fixed:
                     forget_recent(self._state.recent)
-                    self._rehearse(self.units.to_units(known), self._state.recent, at - 1)
+                    self._rehearse(self.units.to_units(again), self._state.recent, at - 1)
 
     def _make_room(self, longest: int) -> None:
         """Make the scratch large enough for examples of `longest` base features: kernels check no bounds."""

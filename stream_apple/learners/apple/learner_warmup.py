@@ -7,21 +7,15 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.growth import FEWEST_EXAMPLES
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import BITS, RESERVOIR, Options
+from stream_apple.learners.apple.options import BITS, Options
 from stream_apple.learners.scores import Scores
 
-_EPOCHS = 3  # after so many, cuts were fitted again, and parents were appraised
+_EPOCHS = 3  # after so many, parents were appraised
 
 
 def warm_up_learning(options: Options) -> None:
     """Compile every kernel of a learner with these options (once per machine)."""
-    # Neither the table's size nor the reservoir's changes code.
-    chosen: dict[str, int] = {"bits": BITS.low}
-    if options.discretise != "none":
-        chosen["reservoir"] = RESERVOIR.low
-    if options.refit_epochs:
-        chosen["refit_epochs"] = 1
-    trial = Learner(replace(options, **chosen))  # type: ignore[arg-type]
+    trial = Learner(replace(options, bits=BITS.low))  # the size of the table changes no code
     batch = _made_up_batch(options.wanted_columns())
     for _ in range(_EPOCHS):
         trial.learn(batch, 0, len(batch.labels), Scores.empty(len(batch.labels)))
@@ -40,7 +34,4 @@ def _made_up_batch(columns: frozenset[str]) -> Batch:
     values[2::features] = 1.0
     labels = (values[::features] > 0.0).astype(np.float64)
     batch = Batch(np.arange(0, len(keys) + 1, features), keys, values, labels, np.ones(examples))
-    return batch._replace(
-        spaces=np.ones(len(keys) if "spaces" in columns else 0, np.uint64),
-        attributes=np.tile(np.arange(1, 4, dtype=np.uint64), examples if "attributes" in columns else 0),
-    )
+    return batch._replace(spaces=np.ones(len(keys) if "spaces" in columns else 0, np.uint64))

@@ -10,7 +10,7 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.core.bound_call import BoundCall
 from stream_apple.errors import ModelError
-from stream_apple.learners.apple.preparation.intervals import KernelCall
+from stream_apple.learners.apple.preparation.splines import KernelCall
 from stream_apple.learners.scores import Scores
 
 if TYPE_CHECKING:

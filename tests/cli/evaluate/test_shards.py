@@ -51,7 +51,7 @@ def test_merged_and_apart(pairs: Path, tmp_path: Path) -> None:
     [
         (("--merge", "off"), "--merge is for --shards"),
         (("--shards", "2", "--merge", "off", "--merge-every", "2"), "--merge-every does not apply"),
-        (("--shards", "2", "--refit-epochs", "1"), "expected learner.refit_epochs = 0, found 1"),
+        (("--shards", "2", "--drift", "restart"), "expected learner.drift = ignore, found 'restart'"),
         (("--shards", "2", "--combine", "off", "--loss", "logistic", "--descent", "plain", "--l2", "0.01"), "descent"),
     ],
 )

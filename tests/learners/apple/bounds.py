@@ -28,7 +28,6 @@ OTHERS: tuple[dict[str, Any], ...] = (
     {"ngrams": {"*": 3}},
     {"drift": "restart"},
     {"discretise": "spline"},
-    {"method": "linear", "discretise": "mdl", "loss": "logistic"},
 )
 """Options that no kind of merged model has."""
 

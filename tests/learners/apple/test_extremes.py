@@ -51,10 +51,7 @@ def _options(draw: st.DrawFn) -> Options:
             if chosen["loss"] == "logistic":
                 plain = [{"descent": "plain", "l2": l2} for l2 in (1e-300, 1e-6, 1000.0)]
                 chosen |= draw(st.sampled_from([{}, *plain]))
-    chosen["discretise"] = draw(st.sampled_from(["none", "none", "quantile", "mdl", "auto", "spline"]))
-    if chosen["discretise"] != "none":
-        chosen["reservoir"] = 20
-        chosen["refit_epochs"] = draw(st.sampled_from([0, 1, 2]))
+    chosen["discretise"] = draw(st.sampled_from(["none", "spline"]))
     chosen["ngrams"] = draw(st.sampled_from([{}, {}, {"*": 2}, {"": 3}]))
     return Options(**chosen)
 

@@ -67,7 +67,7 @@ def _one_by_one(options: Options, batch: Batch) -> int:
         {},
         {"loss": "softmax", "classes": 3},
         {"combine": "off", "selection": "ssm"},
-        {"method": "quadratic", "discretise": "quantile", "reservoir": 20},
+        {"method": "quadratic", "discretise": "spline"},
     ],
     ids=str,
 )
@@ -99,10 +99,9 @@ def test_so_are_those_of_what_a_learner_does_by_itself(loss: str) -> None:
     assert ROWS / 2 < alone < ROWS
 
 
-@pytest.mark.parametrize("chosen", [{"discretise": "auto", "refit_epochs": 1}, {"ngrams": {"*": 2}}], ids=str)
-def test_what_needs_a_batch(chosen: dict[str, Any]) -> None:
+def test_n_grams_need_a_batch() -> None:
     """Such a learner has no place for one example."""
-    assert Learner(bare(bits=8, **chosen)).single_row(3) is None
+    assert Learner(bare(bits=8, ngrams={"*": 2})).single_row(3) is None
 
 
 def test_a_score_that_is_not_finite_is_refused() -> None:

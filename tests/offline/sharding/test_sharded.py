@@ -178,8 +178,8 @@ def test_who_is_in_a_merge(
 
 def test_what_can_not_be_merged_is_refused() -> None:
     """Before anything is learned, by name; unmerged it is learned."""
-    options = bare(bits=12, discretise="quantile", refit_epochs=1)
-    with pytest.raises(ConfigurationError, match=r"refit_epochs = 0, found 1"):
+    options = bare(bits=12, drift="restart")
+    with pytest.raises(ConfigurationError, match=r"drift = ignore, found 'restart'"):
         evaluate_together(BATCH, options, Schedule(), Sharding(2, Exchange()))
     assert evaluate_together(BATCH, options, Schedule(), Sharding(2, None)).run.result.progressive_loss is not None
 

@@ -16,7 +16,7 @@ from support.snapshots import LINEAGE, PAST, PROVENANCE, RECORDS, empty, grown, 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import FormatError, ModelError, SnapshotError
-from stream_apple.learners.apple.options import RESERVOIR_ENTRIES, Discretise, Options
+from stream_apple.learners.apple.options import MOST_FIRST_FEATURES, Options
 from stream_apple.learners.apple.state.table import COMPANION, base_features
 from stream_apple.learners.scores import Scores
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -86,11 +86,10 @@ class TestRoundTrip:
         restore(second, taken.messages, pointer(taken)).process(RECORDS[cut:])
         assert second.digest() == whole.digest()
 
-    @pytest.mark.parametrize("cut", [60, 160, 399])
-    @pytest.mark.parametrize("discretise", ["quantile", "auto", "spline"])
-    def test_before_and_after_cuts_are_made(self, cut: int, discretise: Discretise) -> None:
-        """A reservoir that is filling, and cuts, go on as if nothing had been; the manifest has room for a full one."""
-        settings = SETTINGS._replace(options=Options(bits=8, discretise=discretise, reservoir=100))
+    @pytest.mark.parametrize("cut", [4, 30, 160])
+    def test_before_and_after_splines_are_fitted(self, cut: int) -> None:
+        """First examples that are being collected, and splines, continue as if nothing had been."""
+        settings = SETTINGS._replace(options=Options(bits=8))
         rng = np.random.default_rng(6)
         records = [
             good(at, hours=at / 90)._replace(
@@ -103,21 +102,20 @@ class TestRoundTrip:
         model = empty(settings=settings)
         model.process(records[:cut])
         fitted = bool(model.sums["prepared_fitted"][0])
-        assert fitted == (cut > 100)
-        assert bool(len(model.sums["prepared_reservoir_keys"])) != fitted
+        assert fitted == (cut > 40)
+        assert bool(len(model.sums["prepared_first_keys"])) != fitted
         snapshot = encode_snapshot(model)
         restored = restore(empty(settings=settings), snapshot.messages, pointer(snapshot))
         assert restored.digest() == model.digest()
         for each in (model, restored):
             each.process(records[cut:])
         assert restored.digest() == model.digest()
-        assert len(restored.learner.preparation.intervals.features)
+        assert len(restored.learner.preparation.splines.features)
 
-    def test_a_manifest_with_a_full_reservoir(self) -> None:
-        """As large as a reservoir can be, of what can't be compressed: below Kafka's default limit for a message."""
-        settings = SETTINGS._replace(options=Options(bits=8, discretise="auto", reservoir=10_000))
-        model, rng = empty(settings=settings), np.random.default_rng(1)
-        size, each = RESERVOIR_ENTRIES // 256, 256
+    def test_a_manifest_with_as_many_first_examples_as_there_can_be(self) -> None:
+        """Of what can't be compressed: below Kafka's default limit for a message."""
+        model, rng = empty(settings=SETTINGS._replace(options=Options(bits=8))), np.random.default_rng(1)
+        size, each = 32, MOST_FIRST_FEATURES // 32
         numbers = rng.integers(1, 1 << 64, size * each, np.uint64)
         batch = Batch(
             np.arange(size + 1) * each,
@@ -125,10 +123,9 @@ class TestRoundTrip:
             rng.normal(size=size * each).astype(np.float32),
             rng.normal(size=size),
             np.ones(size),
-            attributes=numbers * np.uint64(3),
         )
         model.learner.learn(batch, 0, size, Scores.empty(size))
-        assert len(model.sums["prepared_reservoir_keys"]) == RESERVOIR_ENTRIES
+        assert len(model.sums["prepared_first_keys"]) == MOST_FIRST_FEATURES
         assert max(map(len, encode_snapshot(model).messages)) < 1_000_000
 
     def test_blocks_of_a_large_table(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import { compact, loss, percent, plural, signed, sum, whole } from "./numbers.js
 
 const PARENTS = 12;
 const CLASSES = 20;
-const CUTS = 20;
+const SPLINES = 20;
 const DEGREES = ["", "features", "pairs", "triples"];
 
 function named(name) {
@@ -23,7 +23,7 @@ export function drawModel(model, list) {
   drawParents(model);
   drawMixture(model);
   drawClasses(model.classes);
-  drawCuts(model);
+  drawSplines(model);
   const fill = model.fill;
   const share = fill.occupied / fill.slots;
   $("fill").setAttribute("role", "img");
@@ -51,9 +51,9 @@ export function drawModel(model, list) {
 
 /** Show nothing: what is shown must never be another partition's. */
 export function forgetModel() {
-  for (const id of ["monomials", "found-more", "parents-more", "fill", "fill-more", "degrees", "model-facts", "mixture-more", "classes-more", "cuts-more"]) put(id);
-  for (const id of ["classes-panel", "cuts-panel"]) $(id).hidden = true;
-  for (const id of ["parents", "predictors", "classes", "cuts"]) document.querySelector(`#${id} tbody`).replaceChildren();
+  for (const id of ["monomials", "found-more", "parents-more", "fill", "fill-more", "degrees", "model-facts", "mixture-more", "classes-more", "splines-more"]) put(id);
+  for (const id of ["classes-panel", "splines-panel"]) $(id).hidden = true;
+  for (const id of ["parents", "predictors", "classes", "splines"]) document.querySelector(`#${id} tbody`).replaceChildren();
 }
 
 export function drawMonomials(model, list) {
@@ -109,26 +109,19 @@ function drawClasses(classes) {
   put("classes-more", `The error of a class is the share of its examples for which another was predicted.${classes.length > shown.length ? ` Shown are the ${shown.length} most frequent.` : ""}`);
 }
 
-const KEPT = { centred: "the centred value", value: "the value", nothing: "" };
-
-/** Where numbers are cut into intervals, or the points of their splines; those first that can move a prediction most. */
-function drawCuts(model) {
-  const shown = model.cuts.slice(0, CUTS);
-  $("cuts-panel").hidden = !shown.length;
-  putRows("#cuts", shown.map((each) => element("tr", {}, element("td", { class: "name" }, each.name),
+/** The points of numbers' splines; those first that can move a prediction most. */
+function drawSplines(model) {
+  const shown = model.splines.slice(0, SPLINES);
+  $("splines-panel").hidden = !shown.length;
+  putRows("#splines", shown.map((each) => element("tr", {}, element("td", { class: "name" }, each.name),
     element("td", { class: "number" }, each.salience.toPrecision(3)),
-    element("td", { class: "name" }, each.cuts.map(ofCut).join(" | ")),
-    element("td", {}, [KEPT[each.kept], each.absent ? "0 where it is absent" : ""].filter(Boolean).join("; ") || "-"))));
-  const refits = model.refits ? ` Last made after ${whole(model.refits.made_at)} examples, ${plural(model.refits.epochs, "epoch")} ago, ${plural(model.refits.times, "time")} in all.` : "";
-  const spline = model.options.discretise === "spline";
-  put("cuts-title", spline ? "Numbers as splines" : "Numbers as intervals");
-  put("cuts-kind", spline ? "points" : "cuts");
-  const become = spline ? "learned by how near they are to points" : "cut into intervals";
-  put("cuts-more", `${plural(model.discretised, "feature")} ${become}${model.discretised > shown.length ? `, of which these can move a prediction most` : ""}${spline ? "" : "; a cut belongs to the interval above it"}.${refits}`);
+    element("td", { class: "name" }, each.points.map(ofPoint).join(" | ")),
+    element("td", {}, each.dense ? "the centered value; 0 where it is absent" : "the value"))));
+  put("splines-more", `${plural(model.numbers, "number")} learned by how near they are to points${model.numbers > shown.length ? ", of which these can move a prediction most" : ""}.`);
 }
 
-function ofCut(cut) {
-  return String(Number(cut.toPrecision(4))).replace("-", "\u2212");
+function ofPoint(point) {
+  return String(Number(point.toPrecision(4))).replace("-", "\u2212");
 }
 
 function drawParents(model) {

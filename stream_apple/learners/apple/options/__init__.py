@@ -20,7 +20,6 @@ from stream_apple.learners.apple.options.declared_options import (
     FIRST,
     LEARNING_RATE,
     MAX_FEATURES_PER_EXAMPLE,
-    RESERVOIR,
     Combine,
     DeclaredOptions,
     Discretise,
@@ -31,7 +30,7 @@ from stream_apple.learners.apple.options.declared_options import (
     Selection,
 )
 from stream_apple.learners.apple.options.defaults import default_of
-from stream_apple.learners.apple.options.learner_options import RESERVOIR_ENTRIES, Options
+from stream_apple.learners.apple.options.learner_options import MOST_FIRST_FEATURES, Options
 from stream_apple.learners.apple.options.mergeability import MERGEABLE, mergeable, why_not_merged, why_not_started_from
 from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, parse_ngrams
 from stream_apple.learners.declaration import Declaration, IntegerBounds, NumberBounds
@@ -46,8 +45,7 @@ __all__ = [
     "LEARNING_RATE",
     "MAX_FEATURES_PER_EXAMPLE",
     "MERGEABLE",
-    "RESERVOIR",
-    "RESERVOIR_ENTRIES",
+    "MOST_FIRST_FEATURES",
     "Combine",
     "Declaration",
     "DeclaredOptions",

@@ -6,7 +6,7 @@ Bounds of single options are in their declarations. No row repeats what another 
 from typing import NamedTuple
 
 from stream_apple.learners.apple.options.conditions import Allowed, Condition, Except, Where, conditions, in_words
-from stream_apple.learners.apple.options.declared_options import CLASSES, FIRST, RESERVOIR
+from stream_apple.learners.apple.options.declared_options import CLASSES, FIRST
 from stream_apple.learners.declaration import IntegerBounds, NumberBounds
 
 _SPOKEN = frozenset({"method", "loss"})  # options that messages name without "=": "method linear"
@@ -49,9 +49,7 @@ def _row(given: Where, option: str, values: Allowed, because: str) -> Contradict
 
 _SOFTMAX: Where = {"loss": ("softmax",)}
 _PLAIN: Where = {"descent": ("plain",)}
-_CENTRED = IntegerBounds(1, RESERVOIR.high)
 _GROWTH = "it says how apple grows"
-_NO_CUTS = "no cuts are made"
 _ONE_SCORE = "the rest is made for labels that have one score"
 
 CONTRADICTIONS: tuple[Contradiction, ...] = (
@@ -72,13 +70,6 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
     _row({"combine": ("off",)}, "label_units", (0,), "a model of the paper learns labels as they are"),
     _row({"combine": ("off",)}, "drift", ("ignore",), "the slow predictors of a mixture go on as before"),
     _row({"method": Except("apple")}, "max_degree", (FIRST["max_degree"],), _GROWTH),
-    _row({"discretise": ("none", "quantile", "mdl")}, "centre", (0,), "no number is learned beside its interval"),
-    _row({"discretise": ("spline",)}, "centre", _CENTRED, "numbers are centred by mean and deviation"),
-    _row({"discretise": ("none",)}, "bins", (FIRST["bins"],), _NO_CUTS),
-    _row({"discretise": ("none",)}, "reservoir", (FIRST["reservoir"],), _NO_CUTS),
-    _row({"discretise": ("none",)}, "discretise_namespaces", ("",), _NO_CUTS),
-    _row({"discretise": ("none",)}, "refit_epochs", (0,), _NO_CUTS),
-    _row({"discretise": ("mdl",)}, "bins", (FIRST["bins"],), "it finds how many by itself"),
     _row(_PLAIN, "l2", NumberBounds(0, 1000), "steps are 1 / (l2 * (t + 1)) long"),
     _row({"descent": ("adaptive",)}, "l2", (0.0,), "it is the strength of the regularization of plain descent"),
     _row({"combine": ("mix",)}, "descent", ("adaptive",), "the mixture's predictors differ by their rates"),

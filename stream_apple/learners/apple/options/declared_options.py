@@ -15,7 +15,7 @@ Loss = Literal["squared", "logistic", "softmax"]
 Combine = Literal["mix", "off"]
 Selection = Literal["evidence", "weight", "ssm"]
 Descent = Literal["adaptive", "plain"]
-Discretise = Literal["none", "quantile", "mdl", "auto", "spline"]
+Discretise = Literal["none", "spline"]
 Drift = Literal["ignore", "restart"]
 Votes = Literal["all", "sampled"]
 StackLoss = Literal["plain", "clipped", "log"]
@@ -27,7 +27,6 @@ LEARNING_RATE = NumberBounds(0, 1000)
 CLASSES = IntegerBounds(2, 1000)
 """Of softmax; the other losses have 0."""
 MAX_FEATURES_PER_EXAMPLE = IntegerBounds(2, 1 << 24)  # the constant is one of them
-RESERVOIR = IntegerBounds(20, 10_000)
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class DeclaredOptions:
         ),
     ] = None
     """How many features an example may have on average from products of parents; time is proportional to it. When it is
-    used up, the parents that earn least make room. The default is 1000, or 500 with `discretise` auto or spline and
+    used up, the parents that earn least make room. The default is 1000, or 500 with splines and
     `budget_per_feature = 0`. 0: no limit, the only choice with `combine = "off"`."""
     budget_per_feature: Annotated[
         float | None,
@@ -306,87 +305,15 @@ class DeclaredOptions:
     discretise: Annotated[
         Discretise | None,
         Option(
-            "Learn numbers as intervals (quantile, mdl), values and intervals (auto), or values and splines.  "
-            "[default: spline in a mixture]",
+            "Learn numbers as values and splines, or as they are (none).  [default: spline in a mixture]",
             first="none",
         ),
     ] = None
-    """What a number is learned as. `none`: its value. `quantile`: the interval between quantiles in which the value
-    lies. `mdl`: the interval between cuts that tell labels apart; a feature that tells nothing stays a value. `auto`:
-    both the interval and the value, less its mean and in units of its standard deviation. `spline`, the default of a
-    mixture: that value, and how near it is to each of the two points that it lies between, of six in all, so that what
-    is learned of it has no jumps. On 40 sets errors with `auto` were 11 % higher than with `spline`, in nine tenths of
-    the time, and with `none` 45 % higher, in two thirds. `quantile` is the fastest, and better than values for
-    quadratic and cubic. Text and 0/1 features stay as they are. See *Numbers as intervals* in
-    `docs/choosing-a-learner.md`.
-    """
-    bins: Annotated[
-        int | None,
-        Option(
-            "Most intervals or points of a number.  [default: 12, auto and spline 6]",
-            IntegerBounds(2, 64),
-            first=12,
-            expert=True,
-        ),
-    ] = None
-    """The most intervals of a feature with `discretise` quantile (default 12) or auto (default 6), or the most points
-    of a spline (default 6), the least and the largest value among them. More than 12 intervals were worse on most sets,
-    as each has fewer examples to learn from."""
-    reservoir: Annotated[
-        int | None,
-        Option(
-            "Make cuts after so many examples.  [default: 500, auto 50, spline 40]",
-            RESERVOIR,
-            first=500,
-            expert=True,
-            unit="examples",
-        ),
-    ] = None
-    """After how many learned examples cuts are made; until then values are learned as they are. They stay for ever
-    unless `refit_epochs` says otherwise. The default is 500; 40 with `spline`, 50 with `auto`, and 150 with `auto` and
-    `centre = 0`. Set more if the first examples are not like the later ones."""
-    discretise_namespaces: Annotated[
-        str,
-        Option(
-            "Namespaces whose numbers are discretised, with commas between.  [default: all]",
-            first="",
-            expert=True,
-            pattern=r"^\S{0,1000}$",
-            expected="names with commas between, and no white space",
-            metavar="NAMES",
-        ),
-    ] = ""
-    """The namespaces whose numbers are discretised, separated by commas. Empty: all."""
-    centre: Annotated[
-        int | None,
-        Option(
-            "With --discretise auto or spline: centre numbers after so many examples.  [default: 5]",
-            IntegerBounds(0, RESERVOIR.high),
-            first=0,
-            expert=True,
-            unit="examples",
-        ),
-    ] = None
-    """With `discretise` auto or spline: after this many learned examples numbers are learned less their mean and in
-    units of their standard deviation, both those of the examples so far, and made anew each time that there are a
-    quarter more examples, until cuts are made; without `rehearsal` twice as many. A feature that has the value 1 and is
-    no number is not multiplied by itself. On forty sets the errors were 8 % lower than if numbers are centred when cuts
-    are made. 0, not with `spline`: numbers are centred once, at the median cut, and only if there are two labels, as in
-    the first version of `auto`."""
-    refit_epochs: Annotated[
-        int,
-        Option(
-            "Make cuts anew when so many epochs have ended; 0: never.",
-            IntegerBounds(0, 10_000),
-            first=0,
-            expert=True,
-        ),
-    ] = 0
-    """After how many epochs cuts are made anew, from a random sample of `reservoir` of the examples learned since the
-    last cuts. 0: never. Use it if numbers move away from where they were when the stream began, such as prices, or
-    sensors that age: a number that becomes ten times as large lies in the outermost interval for ever. A feature whose
-    cuts still fit its values keeps them, and all that its intervals have learned. Of one that has moved the intervals
-    are new features; the old ones and their products lose their slots at once."""
+    """What a number is learned as. `spline`, the default of a mixture: its value, less the mean and in units of the
+    standard deviation, and how near it is to each of the two points that it lies between, of about six in all. So what
+    is learned of it is piecewise linear. Numbers are centered from the fifth learned example on, and get their points
+    after the 40th. `none`: its value. Text and 0/1 features stay as they are. See *Numbers as splines* in
+    `docs/choosing-a-learner.md`."""
     pending_labels: Annotated[
         int,
         Option(

@@ -38,7 +38,7 @@ _MIX: Where = {"combine": ("mix",)}
 _SQUARED: Where = {"loss": ("squared",)}
 _SOFTMAX: Where = {"loss": ("softmax",)}
 _NO_CLASSES: Where = {"loss": ("squared", "logistic")}
-_VALUES_TOO: Where = {"discretise": ("auto", "spline")}  # beside intervals: fewer of these will do, and fewer examples
+_SPLINES: Where = {"discretise": ("spline",)}
 
 DEFAULTS: tuple[Default, ...] = (
     _row("combine", "mix", {"method": ("apple",)}),
@@ -48,17 +48,12 @@ DEFAULTS: tuple[Default, ...] = (
     _row("learning_rate", 0.5),
     _row("selection", "evidence", _MIX),
     _row("discretise", "spline", _MIX),
-    _row("bins", 6, _VALUES_TOO),
-    _row("reservoir", 150, _VALUES_TOO | {"centre": (0,)}),
-    _row("reservoir", 50, {"discretise": ("auto",)}),
-    _row("reservoir", 40, {"discretise": ("spline",)}),
-    _row("centre", 5, _VALUES_TOO),
     _row("parents", 2.0, _MIX),
     _row("max_degree", 4, _MIX),
     _row("votes", "sampled", _MIX),
     _row("early_growth", 60, _MIX),
     _row("budget_per_feature", 16.0, _MIX | {"product_budget": (None,)}),  # a budget that was asked for holds as it is
-    _row("product_budget", 500, _MIX | _VALUES_TOO | {"budget_per_feature": (0,)}),
+    _row("product_budget", 500, _MIX | _SPLINES | {"budget_per_feature": (0,)}),
     _row("product_budget", 1000, _MIX),
     _row("rehearsal", "on", _MIX),
     _row("shrinkage", 0.001, _MIX | _NO_CLASSES),

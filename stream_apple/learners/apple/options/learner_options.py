@@ -8,18 +8,16 @@ from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST
 from stream_apple.learners.apple.options.defaults import fill_defaults
 from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, checked_ngrams
 
-RESERVOIR_ENTRIES = 1 << 15
-"""The most features that a reservoir holds: cuts are fitted before the example that no longer fits. So a snapshot's
-manifest, which has them all, stays below Kafka's default limit for a message."""
+MOST_FIRST_FEATURES = 1 << 15
+"""The most features that the first examples have in all: numbers get their splines before the example that no longer
+fits. So a snapshot's manifest, which has them all, stays below Kafka's default limit for a message."""
 
 # Sizes of the arrays of `state/table.py` and `state/work.py`, which can't be imported here.
 _SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES = 32, 16, 16
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
 _SCRATCH_BYTES = 92  # for each feature of an example
 _PREPARED_BYTES = 30 << 20  # of what `preparation/preparation.py` makes at once
-_ENTRY_BYTES = 28  # of a reservoir: key, value, namespace and attribute
-_EXAMPLE_BYTES = 32  # size, label, importance weight and priority
-_COUNT_BYTES = 64  # of a value and a class, while a feature is cut by the entropy of classes
+_FIRST_FEATURE_BYTES = 51  # of the first examples: key and value, and up to three of them with roles, prepared
 _PENDING_BYTES = 600  # of an example that waits for its label
 
 
@@ -37,9 +35,6 @@ class Options(DeclaredOptions):
             if (given := getattr(self, name)) is not None or declaration.default is not None:
                 object.__setattr__(self, name, declaration.checked(given))
         fill_defaults(self)
-        if "" in (names := self.namespaces_to_discretise) and names != ("",):
-            found = self.discretise_namespaces
-            raise ValueError(f"discretise_namespaces: expected names with commas between, found {found!r}")
         object.__setattr__(self, "ngrams", checked_ngrams(self.ngrams))
         refuse_contradictions(self)
 
@@ -52,16 +47,6 @@ class Options(DeclaredOptions):
     def rehearses(self) -> bool:
         """Whether examples are learned again when they get new features."""
         return self.rehearsal == "on"
-
-    @property
-    def keeps_values(self) -> bool:
-        """Whether numbers are learned as values, too, beside their intervals or hats."""
-        return self.discretise in {"auto", "spline"}
-
-    @property
-    def namespaces_to_discretise(self) -> tuple[str, ...]:
-        """The names of the namespaces; ("",) for all."""
-        return tuple(name.strip() for name in self.discretise_namespaces.split(","))
 
     def ngrams_of_namespaces(self) -> tuple[dict[str, int], int]:
         """Return the size of n-grams by namespace, and the size in all other namespaces."""
@@ -76,7 +61,7 @@ class Options(DeclaredOptions):
 
     def wanted_columns(self) -> frozenset[str]:
         """Return which of the optional fields of batches this model needs: `spaces`, or none."""
-        return frozenset({"spaces"} if self.discretise_namespaces or self.ngrams else ())
+        return frozenset({"spaces"} if self.ngrams else ())
 
     @property
     def class_blocks(self) -> int:
@@ -91,20 +76,12 @@ class Options(DeclaredOptions):
         each += _RESIDUALS_BYTES if self.selection == "ssm" else 0
         each += 4 * self.classes * self.class_blocks
         scratch = _SCRATCH_BYTES
-        prepared = self._discretisation_bytes()
+        prepared = MOST_FIRST_FEATURES * _FIRST_FEATURE_BYTES if self.discretise == "spline" else 0
         if self.ngrams:  # examples become as long before they are expanded, many at once
             scratch += _SCRATCH_BYTES
             prepared += _PREPARED_BYTES
         prepared += self.pending_labels * _PENDING_BYTES
         return slots * each + slots // 8 * _BUCKET_BYTES + prepared + self.max_features_per_example * scratch
-
-    def _discretisation_bytes(self) -> int:
-        if self.discretise == "none":
-            return 0
-        examples = int(self.reservoir or 0)
-        counted = examples * min(self.classes, examples) * _COUNT_BYTES if self.discretise == "mdl" else 0
-        sampled = 2 * examples * _EXAMPLE_BYTES if self.refit_epochs else 0
-        return 2 * RESERVOIR_ENTRIES * _ENTRY_BYTES + counted + sampled
 
     def identity(self) -> dict[str, Any]:
         """Return the options that name a model: all but those whose value stands for their absence (`first`)."""

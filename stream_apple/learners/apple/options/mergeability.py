@@ -21,10 +21,6 @@ def why_not_merged(options: Options) -> str:
     ):
         if (found := getattr(options, name)) != MERGEABLE[name]:
             return f"expected learner.{name} = {MERGEABLE[name]}, found {found!r}: {why}"
-    if options.refit_epochs:
-        return (
-            f"expected learner.refit_epochs = 0, found {options.refit_epochs}: each model would cut numbers by itself"
-        )
     return why_not_started_from(options)
 
 

@@ -1,15 +1,13 @@
-"""Names of features made of others: intervals `age\u2208[25,37)`, hats `age\u224831`, centred values `age\u221230`."""
+"""Names of features that are made of numbers: hats, `age\u224831`, and centered values, `age\u221230`."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from stream_apple.learners.apple.preparation.intervals import CENTRED, Form, Intervals, keys_of_centred, keys_of_values
+from stream_apple.learners.apple.preparation.splines import Splines, centered_keys, hat_keys
 
-_IN = "\u2208"
 _ABOUT = "\u2248"
 _MINUS = "\u2212"
-_INFINITE = "\u221e"
 
 
 class Derived(NamedTuple):
@@ -19,25 +17,18 @@ class Derived(NamedTuple):
     ending: str
 
 
-def derived_names(intervals: Intervals, form: Form) -> dict[int, Derived]:
-    """Return the derived features by key: all intervals or hats, and all centred values."""
+def derived_names(splines: Splines) -> dict[int, Derived]:
+    """Return the derived features by key: all hats, and all centered values."""
     found: dict[int, Derived] = {}
-    centred = keys_of_centred(intervals, form).tolist()
-    for number, cuts in enumerate(intervals.cuts_of_each()):
-        feature = int(intervals.features[number])
-        ends = [f"{_MINUS}{_INFINITE}", *(_shown(cut) for cut in cuts), _INFINITE]
-        for at, key in enumerate(keys_of_values(feature, cuts, form).tolist() if len(cuts) else ()):
-            if form.spline:
-                ending = f"{_ABOUT}{ends[at + 1]}"
-            else:
-                ending = f"{_IN}{'[' if at else '('}{ends[at]},{ends[at + 1]})"
-            found[key] = Derived(feature, ending)
-        if intervals.kept[number] == CENTRED:
-            centre = intervals.centres[number]
-            sign = "+" if centre < 0 else _MINUS
-            found[centred[number]] = Derived(feature, f"{sign}{_shown(abs(centre))}")
+    fields = splines.features.tolist(), centered_keys(splines.features).tolist(), splines.points_of_each()
+    for feature, centered, points, center, dense in zip(*fields, splines.centers, splines.dense, strict=True):
+        for point, key in zip(points, hat_keys(feature, points).tolist(), strict=True):
+            found[key] = Derived(feature, f"{_ABOUT}{_shown(point)}")
+        if dense:
+            sign = "+" if center < 0 else _MINUS
+            found[centered] = Derived(feature, f"{sign}{_shown(abs(center))}")
     return found
 
 
-def _shown(cut: np.float32) -> str:
-    return f"{cut:.6g}".replace("-", _MINUS)
+def _shown(number: np.float32) -> str:
+    return f"{number:.6g}".replace("-", _MINUS)

@@ -65,16 +65,6 @@ def forget_recent(recent: Recent) -> None:
     recent.filled[:GROWN_AT] = 0
 
 
-def leave_out(recent: Recent, gone: NDArray[np.uint64]) -> None:
-    """Leave the features of these keys out of all examples."""
-    for half, count in enumerate(recent.filled[1:GROWN_AT].tolist()):
-        ends, *columns = first_of_half(recent, half, count)
-        kept = ~np.isin(columns[0], gone)
-        ends[:] = np.concatenate([[0], np.cumsum(kept)])[ends]
-        for column in filter(len, columns):
-            column[: ends[-1]] = column[kept]
-
-
 @part
 def keep_recent(recent: Recent, example: BaseFeatures, label: float, importance: float) -> None:
     """Keep the example, unless it alone is too long; when the half in use is full, the older one is overwritten."""

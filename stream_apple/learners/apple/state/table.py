@@ -219,15 +219,6 @@ def _copy_of(array: NDArray[Any]) -> NDArray[Any]:
     return array.view(np.uint8).copy().view(array.dtype) if array.dtype.names else array.copy()
 
 
-def free_slots(table: Table, places: NDArray[np.int64]) -> None:
-    """Free the slots at `places`, and clear their rows in all other arrays, as if they had never been used."""
-    table.tags.view(np.uint8)[places] = 0
-    # As bytes: assigning a row leaves anything between its fields, which digests cover.
-    companions = [table.companions] if len(table.companions) else []
-    for rows in (table.slots, *companions, *sides_of(table, 0, len(table.slots)).values()):
-        rows.view(np.uint8).reshape(len(rows), -1)[places] = 0
-
-
 # One byte of a word per slot of a bucket.
 ONES = np.uint64(0x0101010101010101)
 HIGHS = np.uint64(0x8080808080808080)

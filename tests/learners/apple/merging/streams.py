@@ -23,8 +23,8 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"loss": "softmax", "classes": 3, "method": "linear"},
     {"method": "linear"},
     {"method": "quadratic"},
-    {"discretise": "auto", "centre": 5, "label_units": 10},
-    {"loss": "softmax", "classes": 3, "discretise": "quantile"},
+    {"discretise": "spline", "label_units": 10},
+    {"loss": "softmax", "classes": 3, "discretise": "spline"},
 )
 kinds = pytest.mark.parametrize(
     "kind",

@@ -224,7 +224,6 @@ def test_totals() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (bare(discretise="quantile", refit_epochs=1), "refit_epochs = 0"),
         (bare(early_growth=60), "early_growth = 0"),
         (bare(drift="restart"), "drift = ignore"),
         (bare(loss="logistic", combine="off", descent="plain", l2=0.1), "descent = adaptive"),

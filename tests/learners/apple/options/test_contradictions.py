@@ -15,10 +15,6 @@ from stream_apple.learners.apple.options.contradictions import CONTRADICTIONS, C
 PAGE = Path(__file__).parents[4] / "docs" / "choosing-a-learner.md"
 TRIED: dict[str, tuple[object, ...]] = {
     **{name: each.choices for name, each in DECLARED.items() if each.choices},
-    "bins": (6, 12),
-    "refit_epochs": (0, 2),
-    "reservoir": (100, 500),
-    "discretise_namespaces": ("", "a"),
     "alpha": (0.5, 1.0),
     "parents": (1.0, 2.0),
     "fallback": (False, True),
@@ -31,7 +27,6 @@ TRIED: dict[str, tuple[object, ...]] = {
     "early_growth": (0, 60),
     "rehearsal": ("off", "on"),
     "label_units": (0, 10),
-    "centre": (0, 5),
     "pending_labels": (0, 2_000, 2_001),
     "classes": (0, 1, 3),
     "l2": (0.0, 0.1),
@@ -49,7 +44,7 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"method": "linear", "loss": "logistic"},
     {"method": "linear", "loss": "logistic", "descent": "plain", "l2": 0.1},
     {"method": "linear", "loss": "softmax", "classes": 3},
-    {"method": "linear", "discretise": "quantile"},
+    {"method": "linear", "discretise": "spline"},
 )
 
 
@@ -115,7 +110,7 @@ def test_the_table_alone_says_what_contradicts(monkeypatch: pytest.MonkeyPatch) 
 def test_no_number_is_no_value() -> None:
     """NaN and None are within no bounds."""
     bounded = [row.demanded for row in CONTRADICTIONS if isinstance(row.demanded.values, IntegerBounds | NumberBounds)]
-    assert {each.option for each in bounded} == {"classes", "l2", "pending_labels", "centre"}
+    assert {each.option for each in bounded} == {"classes", "l2", "pending_labels"}
     assert not any(each.holds(value) for each in bounded for value in (math.nan, None, "2"))
 
 

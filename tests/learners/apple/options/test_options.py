@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.bare_options import bare
 
 from stream_apple.learners.apple.options import Options, parse_ngrams
 from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST
@@ -29,9 +28,7 @@ from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST
         ("bits", "18", "an integer from 8 to 30"),
         ("early_growth", True, "an integer from 0 to 1000000000"),
         ("learning_rate", "0.5", "a number above 0 and at most 1000"),
-        ("centre", "0", "an integer from 0 to 10000"),
         ("fallback", "yes", "True or False"),
-        ("discretise_namespaces", ["a"], "names with commas between, and no white space"),
         ("method", None, "one of apple, linear, quadratic, cubic"),
     ],
 )
@@ -42,30 +39,10 @@ def test_options_are_checked(field: str, value: object, expected: str) -> None:
     assert str(caught.value) == f"{field}: expected {expected}, found {value!r}"
 
 
-@pytest.mark.parametrize(
-    ("chosen", "fault"),
-    [
-        ({"discretise": "deciles"}, "discretise: expected one of none, quantile, mdl, auto, spline, found 'deciles'"),
-        ({"discretise": "none", "bins": 8}, "bins: expected 12 with discretise = none, found 8"),
-        ({"discretise": "none", "reservoir": 100}, "reservoir: expected 500 with discretise = none, found 100"),
-        (
-            {"discretise": "none", "discretise_namespaces": "a"},
-            "discretise_namespaces: expected '' with discretise = none, found 'a'",
-        ),
-        ({"discretise": "mdl", "bins": 8}, "bins: expected 12 with discretise = mdl, found 8"),
-        ({"discretise": "quantile", "bins": 1}, "bins: expected an integer from 2 to 64, found 1"),
-        ({"discretise": "auto", "reservoir": 19}, "reservoir: expected an integer from 20 to 10000, found 19"),
-        (
-            {"discretise": "auto", "discretise_namespaces": "a,,b"},
-            "discretise_namespaces: expected names with commas between, found 'a,,b'",
-        ),
-    ],
-)
-def test_contradictions_of_discretisation(chosen: dict[str, Any], fault: str) -> None:
-    """Each names the option, what was expected, and what was found."""
-    with pytest.raises(ValueError, match="expected") as caught:
-        Options(**chosen)
-    assert str(caught.value) == fault
+def test_a_choice_that_there_is_not() -> None:
+    """The error names the others."""
+    with pytest.raises(ValueError, match="discretise: expected one of none, spline, found 'deciles'"):
+        Options(discretise="deciles")  # type: ignore[arg-type]
 
 
 def test_what_the_first_version_did_is_in_no_name() -> None:
@@ -87,34 +64,15 @@ def test_what_the_first_version_did_is_in_no_name() -> None:
         "label_units",
         "drift",
         "discretise",
-        "centre",
-        "bins",
-        "reservoir",
         "pending_labels",
     }
 
 
-def test_discretisation_names_a_model() -> None:
-    """Models of before keep their name; each choice makes another, and what is left out is as if it were given."""
-    plain = Options(discretise="none").identity()
-    assert not plain.keys() & {"discretise", "bins", "reservoir", "discretise_namespaces"}
-    names = [Options(**chosen).identity() for chosen in (
-        {"discretise": "none"}, {"discretise": "quantile"}, {"discretise": "mdl"}, {"discretise": "auto"},
-        {"discretise": "spline"},
-        {"discretise": "quantile", "bins": 6}, {"discretise": "auto", "bins": 12},
-        {"discretise": "auto", "reservoir": 100}, {"discretise": "auto", "discretise_namespaces": "a"},
-    )]  # fmt: skip
-    assert all(names.count(name) == 1 for name in names)
-    assert Options() == Options(discretise="spline", bins=6, reservoir=40, centre=5)
-    assert Options(discretise="auto") == Options(discretise="auto", bins=6, reservoir=50, centre=5)
-    first = {"discretise": "auto", "centre": 0, "budget_per_feature": 0.0}
-    assert bare(discretise="auto") == bare(discretise="auto", centre=0, bins=6, reservoir=150, product_budget=500)
-    assert Options(**first).product_budget == 500  # type: ignore[arg-type]
+def test_splines_name_a_model() -> None:
+    """They are another model than numbers as they are, and take memory."""
+    assert Options(discretise="none").identity() != Options(discretise="spline").identity() == Options().identity()
     assert Options(product_budget=600).budget_per_feature == 0.0  # who asks for a budget means it
-    assert Options(discretise="quantile") == Options(discretise="quantile", bins=12, reservoir=500)
-    assert Options(discretise="auto").identity()["reservoir"] == 50
-    assert "reservoir" not in Options(discretise="auto", reservoir=500).identity()  # named as it was
-    assert Options(discretise="auto").model_bytes() > Options(discretise="none").model_bytes()
+    assert Options(discretise="spline").model_bytes() > Options(discretise="none").model_bytes()
 
 
 def test_nothing_heavy_is_imported() -> None:
@@ -132,7 +90,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
     """As a search over parameters gives them."""
     chosen = Options(bits=np.int64(10), alpha=np.float32(0.5), fallback=np.True_, ngrams={"text": np.int8(2)})  # type: ignore[arg-type, dict-item]
     assert chosen == Options(bits=10, alpha=0.5, fallback=True, ngrams={"text": 2})
-    assert Options(centre=np.int64(7)).centre == 7  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

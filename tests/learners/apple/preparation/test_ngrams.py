@@ -175,7 +175,7 @@ CHOICES: tuple[dict[str, Any], ...] = (
     {"method": "quadratic", "bits": 14},
     {"method": "apple"},
     {"method": "apple", "combine": "off"},
-    {"method": "apple", "discretise": "auto", "reservoir": 150},
+    {"method": "linear", "discretise": "spline"},
     {"method": "apple", "loss": "softmax", "classes": 2},
 )
 

@@ -98,6 +98,15 @@ ALLOWED: dict[str, set[str]] = {
     "learners.apple.kernels": {"core", "learners", "learners.apple.state", "errors"},
     "learners.apple.multiclass": {"core", "learners", "learners.apple.kernels", "learners.apple.state"},
     "learners.apple.options": {"learners"},
+    "learners.hashed": {
+        "core",
+        "learners",
+        "learners.hashed.options",
+        "learners.port",
+        "learners.progress",
+        "errors",
+    },
+    "learners.hashed.options": {"learners"},
     "learners.tuples": {
         "core",
         "learners",

@@ -57,16 +57,17 @@ def labels_of(truth: NDArray[np.float64], loss: str, classes: int) -> NDArray[np
 def batch_of(
     names: list[list[str]], values: NDArray[np.float32], labels: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> Batch:
-    """Return the batch of these rows; a feature's attribute is its name up to "="."""
+    """Return the batch of these rows; a feature's attribute is its name up to "=", and so is its namespace."""
     flat = [name for row in names for name in row]
+    attributes = np.array([key_of(name.partition("=")[0]) for name in flat], np.uint64)
     return Batch(
         np.cumsum([0, *map(len, names)]).astype(np.int64),
         np.array([key_of(name) for name in flat], np.uint64),
         values.reshape(-1).astype(np.float32),
         labels,
         weights,
-        spaces=np.full(len(flat), key_of("space"), np.uint64),
-        attributes=np.array([key_of(name.partition("=")[0]) for name in flat], np.uint64),
+        spaces=attributes,
+        attributes=attributes,
     )
 
 

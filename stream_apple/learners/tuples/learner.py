@@ -38,8 +38,9 @@ _KEPT = ("indptr", "keys", "values", "labels", "weights", "attributes")  # colum
 class TupleLearner:
     """A model that learns tuples of attributes, and selects them when epochs end.
 
-    With `discretise`, the first RESERVOIR examples are learned as they are, and kept. Then cuts are made, and the model
-    starts over: it learns these examples again, as intervals.
+    With `discretise`, the first RESERVOIR examples are learned as they are, and kept. Then cuts are made of them, and
+    from then on a number is its interval. What was learned of values stays in the table, as features that no example
+    has any more.
 
     generation  increases when arrays of the state are replaced by others
     """
@@ -195,18 +196,12 @@ class TupleLearner:
         return (int(learned[fitting]), True) if fitting < len(learned) else (stop, False)
 
     def _cut(self) -> None:
-        """Make cuts; if there are any, start over, and learn the examples of the reservoir again, as intervals."""
-        examples, self._reservoir = self._reservoir, _no_examples()
+        """Make the cuts of numbers from the examples of the reservoir, which are not needed any more."""
+        cuts = fit_cuts(self._reservoir, mdl=self.options.discretise == "mdl")
+        self._model = self._model._replace(cuts=cuts)
+        self._reservoir = _no_examples()
         self._is_cut[0] = 1
         self.generation += 1
-        cuts = fit_cuts(examples, mdl=self.options.discretise == "mdl")
-        if len(cuts.features):
-            size = len(examples.labels)
-            for array in (self._model.slots, self._model.steps, self._model.labels, self._model.trust):
-                array[:] = 0
-            self._model.counts[: OCCUPIED + 1] = 0
-            self._model = self._model._replace(cuts=cuts)
-            process_rows(self._model, self._work, examples, Scores.empty(size), 0, size, True)
 
     def _check(self, reached: int, end: int) -> None:
         """Raise ModelError for the row that was reached, if it is not the end."""

@@ -61,7 +61,7 @@ class DeclaredTupleOptions:
     ] = "quantile"
     """What a number is learned as. `quantile`: one of at most 16 intervals between quantiles. `mdl`: one of the
     intervals that tell labels apart (Fayyad and Irani). `none`: its value. Cuts are made after 500 examples and stay;
-    the model then learns these examples again."""
+    until then values are learned as they are."""
     bits: Annotated[
         int | None, Option("The table has 2^bits slots.  [default: 18, with --order above 2 22]", IntegerBounds(8, 30))
     ] = None

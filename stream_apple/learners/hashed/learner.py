@@ -97,8 +97,9 @@ class HashedLearner:
         """Return the slots with the largest weight times value; keys are not stored, so no factors are known."""
         weights, scales = self.weights()[:-1], self._model.slots["scale"][:-1]
         sizes = np.abs(weights) * scales
-        chosen = np.argsort(-sizes, kind="stable")[:most]
-        return tuple(Term((), float(weights[slot]), float(scales[slot])) for slot in chosen if sizes[slot] > 0.0)
+        used = np.flatnonzero(sizes)
+        chosen = used[np.argsort(-sizes[used], kind="stable")][:most]
+        return tuple(Term((), float(weights[slot]), float(scales[slot])) for slot in chosen)
 
     def explain(self, batch: Batch) -> ScoreParts:
         """Take the score of the batch's only row apart; the model does not change.

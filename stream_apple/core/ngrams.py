@@ -47,6 +47,10 @@ def ngram_sizes(by_namespace: Mapping[str, int], others: int) -> NgramSizes:
     return NgramSizes(np.array(spaces, np.uint64), np.array(list(by_namespace.values()), np.int64), others)
 
 
+NO_NGRAMS = ngram_sizes({}, 1)
+"""No namespace has n-grams."""
+
+
 def size_of(sizes: NgramSizes, namespace: str) -> int:
     """Return the size of the longest n-gram in the namespace of this name."""
     found = np.flatnonzero(sizes.spaces == np.uint64(space_key(namespace)))
@@ -72,8 +76,10 @@ def ngram_key(before: np.uint64, feature: np.uint64) -> np.uint64:
 def add_ngrams(batch: Batch, sizes: NgramSizes) -> Batch:
     """Return the examples with their n-grams, which come after the features that they had; without attributes.
 
-    AssertionError for a batch without spaces, or with roles.
+    Without any n-grams the batch stays as it is. AssertionError for a batch without spaces, or with roles.
     """
+    if sizes.largest == 1:
+        return batch
     if len(batch.spaces) != len(batch.keys) or len(batch.roles):
         raise AssertionError(
             f"expected a batch with spaces, as of Options.wanted_columns, and without roles, found "

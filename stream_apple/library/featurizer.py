@@ -27,7 +27,7 @@ from stream_apple.core.codec.rejects import explain
 from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.core.input.record_mapper import RecordMapper
 from stream_apple.core.input.spelling import ParseError
-from stream_apple.core.ngrams import NgramSizes
+from stream_apple.core.ngrams import NO_NGRAMS, NgramSizes
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation.preparation import ngrams_of
 from stream_apple.library.cells import (
@@ -91,7 +91,7 @@ class Featurizer:
         columns: frozenset[str] = frozenset(),
         reading: CellRules = RECORD,
         mapping: InputMapping | None = None,
-        ngrams: NgramSizes | None = None,
+        ngrams: NgramSizes = NO_NGRAMS,
         limits: Limits = _LIMITS,
     ) -> None:
         self.names = Names(ngrams=ngrams)
@@ -366,7 +366,7 @@ class Featurizer:
             batch = batch._replace(spaces=np.zeros(len(keys), np.uint64))
         if attributes is not None:
             batch = batch._replace(attributes=np.require(attributes, np.uint64, ("C", "W")))
-        if self.names.ngrams is not None:
+        if self.names.ngrams.largest > 1:
             self._note_ngrams(batch)
         return batch
 

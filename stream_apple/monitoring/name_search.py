@@ -89,7 +89,7 @@ def take_names(values: list[bytes | None], decoder: Decoder, names: Names, left:
     All examples are decoded at once, and names are read only from the few that have one of the features.
     """
     decoded = decoder.decode(values)
-    batch = decoded.batch if names.ngrams is None else add_ngrams(decoded.batch, names.ngrams)
+    batch = add_ngrams(decoded.batch, names.ngrams)
     wanted = np.sort(np.fromiter(left, np.uint64, len(left)))
     places = np.minimum(np.searchsorted(wanted, batch.keys), len(wanted) - 1)
     hits = np.flatnonzero(wanted[places] == batch.keys)

@@ -42,7 +42,7 @@ class Result(NamedTuple):
     """What one pass showed. Losses and errors are weighted means; None if there is nothing to average.
 
     Linear is the predictor that learns alongside, on the same examples in the same order, as `method` "linear" would on
-    the same intervals and in the same units of labels.
+    the same splines and in the same units of labels.
     The best constant is the one that is best for the training examples, in hindsight. Errors are shares of wrong
     classes (softmax loss), or, if there are just two labels, of examples on the wrong side of the middle between them.
     Seconds are those of learning and testing, without reading.

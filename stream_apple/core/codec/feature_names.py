@@ -14,7 +14,7 @@ import numpy as np
 from stream_apple.core.codec.feature_hashing import feature_key, index_key
 from stream_apple.core.codec.first_bytes import is_json
 from stream_apple.core.codec.json_transcoding import as_msgpack
-from stream_apple.core.ngrams import NgramSizes, ngram_key, size_of
+from stream_apple.core.ngrams import NO_NGRAMS, NgramSizes, ngram_key, size_of
 
 MOST_NAMES = 65_536
 LONGEST_NAME = 100
@@ -32,12 +32,12 @@ class _Map(tuple[tuple[bytes, object], ...]):
     __slots__ = ()
 
 
-def names_in(value: bytes | None, ngrams: NgramSizes | None = None) -> Iterator[tuple[int, str]]:
+def names_in(value: bytes | None, ngrams: NgramSizes = NO_NGRAMS) -> Iterator[tuple[int, str]]:
     """Yield key and name of each base feature of an example; nothing if the record is not an example.
 
     `name`, `namespace^name`, `name=category`, or `#index` of the packed form; and `namespace^name^next` of an n-gram.
     """
-    most = _MOST_OF_A_RECORD * (1 if ngrams is None else ngrams.largest)
+    most = _MOST_OF_A_RECORD * ngrams.largest
     try:
         packed = as_msgpack(value) if value and is_json(value) else value
         found = list(islice(_names(_features_of(packed or b""), ngrams), most))
@@ -83,7 +83,7 @@ class _Named(NamedTuple):
     zero: bool
 
 
-def _names(features: object, ngrams: NgramSizes | None) -> Iterator[tuple[int, str]]:
+def _names(features: object, ngrams: NgramSizes) -> Iterator[tuple[int, str]]:
     if not isinstance(features, _Map):
         raise TypeError(f"expected a map, found {type(features)}")
     run, of = list[tuple[int, str]](), ""
@@ -138,10 +138,8 @@ def _indices(features: dict[bytes, object]) -> Iterator[_Named]:
         yield _Named(index_key(index), f"#{index}", number == 0)
 
 
-def names_of_ngrams(run: Sequence[tuple[int, str]], space: str, sizes: NgramSizes | None) -> Iterator[tuple[int, str]]:
+def names_of_ngrams(run: Sequence[tuple[int, str]], space: str, sizes: NgramSizes) -> Iterator[tuple[int, str]]:
     """Yield key and name of the n-grams of neighbouring features in a namespace, of which `run` has key and name."""
-    if sizes is None:
-        return
     prefix = len(space + _JOIN) if space else 0
     for size in range(2, size_of(sizes, space) + 1):
         for first in range(len(run) - size + 1):
@@ -157,10 +155,10 @@ class Names:
 
     Several threads may use it.
 
-    ngrams  the n-grams of the model whose features have these names; None if it has none
+    ngrams  the n-grams of the model whose features have these names
     """
 
-    def __init__(self, most: int = MOST_NAMES, ngrams: NgramSizes | None = None) -> None:
+    def __init__(self, most: int = MOST_NAMES, ngrams: NgramSizes = NO_NGRAMS) -> None:
         self.ngrams = ngrams
         self._most = most
         self._names: dict[int, str] = {}  # in the order in which they were last seen

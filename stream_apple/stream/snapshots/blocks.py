@@ -24,7 +24,7 @@ FORMAT = 1
 _WORD = 4  # bytes
 _LEVEL = -1  # of zstd: 1.8 GB/s, and within a tenth of the best ratio
 MOST_OF_A_MANIFEST = 16 << 20
-"""Bytes of a decompressed manifest. One with a full reservoir, all intervals and 1,000 classes takes a quarter."""
+"""Bytes of a decompressed manifest. One with all first examples, all splines, and 1,000 classes takes a quarter."""
 
 DAMAGES = (
     ValueError,

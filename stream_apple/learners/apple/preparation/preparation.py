@@ -63,15 +63,14 @@ class Preparation:
 
     def portions(self, batch: Batch, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Yield the bounds of portions of rows [start, stop), prepared one after another in bounded memory."""
-        longest = 1 if self._ngrams is None else self._ngrams.largest
-        total = longest * (batch.indptr[start + 1 : stop + 1] - batch.indptr[start])
+        total = self._ngrams.largest * (batch.indptr[start + 1 : stop + 1] - batch.indptr[start])
         ends = np.arange(_PORTION, int(total[-1]) if len(total) else 0, _PORTION)
         inner = np.unique(start + np.searchsorted(total, ends)).tolist()
         yield from pairwise(sorted({start, *inner, stop}))
 
     def prepare(self, batch: Batch, start: int, stop: int) -> Batch:
         """Return rows [start, stop), prepared for scoring; the state stays as it is."""
-        return self._as_learned(self._with_ngrams(batch.rows(start, stop)))
+        return self._as_learned(add_ngrams(batch.rows(start, stop), self._ngrams))
 
     def prepare_to_learn(self, batch: Batch, start: int, stop: int) -> Iterator[Prepared]:
         """Yield rows [start, stop), prepared, in parts between changes of splines.
@@ -79,7 +78,7 @@ class Preparation:
         Those with a label and a weight change the state; it is the one after the rows yielded so far. A part has no row
         if splines change before its first one.
         """
-        batch = self._with_ngrams(batch.rows(start, stop))
+        batch = add_ngrams(batch.rows(start, stop), self._ngrams)
         at, rows = 0, len(batch.labels)
         while at < rows:
             rest = batch.rows(at, rows)
@@ -97,9 +96,6 @@ class Preparation:
             yield Prepared(part, again)
             at += count
 
-    def _with_ngrams(self, batch: Batch) -> Batch:
-        return batch if self._ngrams is None else add_ngrams(batch, self._ngrams)
-
     def _as_learned(self, batch: Batch) -> Batch:
         return with_splines(batch, self.splines, self._lookup) if self.with_splines else batch
 
@@ -109,7 +105,7 @@ class Preparation:
     @property
     def settled(self) -> bool:
         """Whether `call_for_one_row` can prepare an example, and the state will not change any more."""
-        return self._ngrams is None and bool(self._fitted[0])
+        return self._ngrams.largest == 1 and bool(self._fitted[0])
 
     def call_for_one_row(self, batch: Batch, room: int) -> tuple[Batch, KernelCall | None]:
         """Return a batch for the prepared row, and a kernel with its arguments that prepares the only row of `batch`.
@@ -141,9 +137,9 @@ class Preparation:
         self._adopt(splines)
 
 
-def ngrams_of(options: Options) -> NgramSizes | None:
-    """Return the sizes of n-grams that are features too; None if the options ask for none."""
-    return ngram_sizes(*options.ngrams_of_namespaces()) if options.ngrams else None
+def ngrams_of(options: Options) -> NgramSizes:
+    """Return the sizes of n-grams that are features too."""
+    return ngram_sizes(*options.ngrams_of_namespaces())
 
 
 def _check_lengths(first: FirstExamples, splines: Splines) -> None:

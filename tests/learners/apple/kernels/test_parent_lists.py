@@ -105,7 +105,7 @@ def unaided(options: Options, stream: Iterator[Batch], monkeypatch: pytest.Monke
     ],
 )
 def test_lists_are_those_of_an_expansion(options: Options, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With ample and tight budgets, intervals, drift that makes growth begin anew; and the model is the same."""
+    """With ample and tight budgets, splines, drift that makes growth begin anew; and the model is the same."""
     found, tight = Growths(options, batches(45, 60, 15), monkeypatch), kind == "tight"
     assert found.spared > (0 if tight else 10)
     assert (found.retired > 0, found.asked > 0) == (tight, tight)

@@ -186,6 +186,9 @@ def test_a_model_file_names_no_other_file(file: Path, tmp_path: Path) -> None:
     assert f"{target}: {complaint}" in done.stderr
 
 
+SETTINGS: dict[str, object] = {"epochs": {}, "limits": {}, "input": {}, "output": {}, "registry": False}
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -194,8 +197,8 @@ def test_a_model_file_names_no_other_file(file: Path, tmp_path: Path) -> None:
         ({"names": ["x"]}, "expected names to be a map"),
         ({"names": {-1: "x"}}, "expected names.-1"),
         ({"settings": 5}, "expected settings to be a map, found 5"),
-        ({"settings": {"learner": {"bits": [["x"]]}, "epochs": {}, "limits": {}}}, "learner.bits (in "),
-        ({"settings": {"learner": {"bits": 30}, "epochs": {}, "limits": {}}}, "found 30 and"),
+        ({"settings": {**SETTINGS, "learner": {"bits": [["x"]]}}}, "learner.bits (in "),
+        ({"settings": {**SETTINGS, "learner": {"bits": 30}}}, "found 30 and"),
         ({"topic": "\x1b[2J"}, "expected topic to"),
         ({"partition": 1 << 40}, "expected partition to be less than"),
         ({"start": -1}, "expected start to be greater than"),

@@ -87,6 +87,14 @@ def with_value(batch: Batch, feature: int, value: float) -> Batch:
     return batch._replace(values=values)
 
 
+def overflow(learner: Learner) -> None:
+    """Make all floating-point numbers of the learner's rows infinite, as weights would be after an overflow."""
+    for array in learner.state.rows.values():
+        for field in array.dtype.names or (Ellipsis,):
+            if array[field].dtype.kind == "f":
+                array[field] = np.inf
+
+
 def copy_of(learner: Learner) -> Learner:
     """Return a new learner that has taken over the state, as one that is restored from a snapshot does."""
     make: Any = type(learner)

@@ -56,7 +56,7 @@ class TupleLearner:
 
     def score_rows(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
         """Write the scores of rows [start, stop); the model does not change. ModelError if one is not finite."""
-        self._check(process_rows(self._model, self._work, batch, scores, start, stop, False), stop)
+        _check_all_scored(process_rows(self._model, self._work, batch, scores, start, stop, False), stop)
 
     def learn(
         self,
@@ -73,7 +73,7 @@ class TupleLearner:
             self.progress.add(batch, scores, start, reached)
             if not self._is_cut[0]:
                 self._reservoir = joined([self._reservoir, _kept(batch.select(batch.learned(start, reached)))])
-            self._check(reached, end)
+            _check_all_scored(reached, end)
             if is_last:
                 self._cut()
             start = end
@@ -203,13 +203,13 @@ class TupleLearner:
         self._is_cut[0] = 1
         self.generation += 1
 
-    def _check(self, reached: int, end: int) -> None:
-        """Raise ModelError for the row that was reached, if it is not the end."""
-        if reached < end:
-            raise ModelError(
-                f"expected a finite score, found infinity or NaN at row {reached}: a value of the record is too large",
-                reached,
-            )
+
+def _check_all_scored(reached: int, end: int) -> None:
+    """Raise ModelError for the row that was reached, if it is not the end."""
+    if reached < end:
+        raise ModelError(
+            f"expected a finite score, found infinity or NaN at row {reached}: weights or values overflow", reached
+        )
 
 
 def _no_examples() -> Batch:

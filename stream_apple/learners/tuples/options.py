@@ -135,14 +135,11 @@ class TupleOptions(DeclaredTupleOptions):
         return asdict(self)
 
     def model_bytes(self) -> int:
-        """Return the bytes of a model when its table is full.
-
-        A selection moves the features that are kept, at most `selection_share` of a full table, through a copy.
-        """
+        """Return the bytes of a model when its table is full, with what a selection takes for a moment."""
         table = ((1 << int(self.bits or 0)) + 1) * _SLOT_BYTES
         reservoir = 0 if self.discretise == "none" else _RESERVOIR_BYTES
-        moved = table if self.selects else 0
-        return table + moved + reservoir + self.max_features_per_example * _SCRATCH_BYTES + _OTHER_BYTES
+        selection = table * 5 // 2 if self.selects else 0
+        return table + selection + reservoir + self.max_features_per_example * _SCRATCH_BYTES + _OTHER_BYTES
 
     def wanted_columns(self) -> frozenset[str]:
         """Return the optional columns of `Batch` that such a model needs: the attributes."""

@@ -34,7 +34,8 @@ def select_tuples(model: TupleModel, share: float) -> tuple[TupleModel, int]:
         labels = np.array([totals["positive"], totals["negative"]])
         if not labels.all():
             return model, 0
-        scores = information(np.array([slots["positive"], slots["negative"]])[:, features], of_feature, labels)
+        counts = np.array([slots["positive"][features], slots["negative"][features]])
+        scores = information(counts, of_feature, labels)
     best = np.lexsort((tuples, -scores))[: max(int(np.ceil(share * len(tuples))), 1)]
     best = best[: MOST_TUPLES - len(model.chosen)]
     kept = np.ones(len(slots), np.bool_)

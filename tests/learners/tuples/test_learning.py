@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 from collections import defaultdict
 from typing import Any
 
@@ -183,6 +184,24 @@ class TestBounds:
         slots = learner.state.rows["slots"]
         assert np.count_nonzero(slots["degree"] == 1) == 40
         assert np.count_nonzero(slots["degree"] == 2) == 64
+
+    @pytest.mark.parametrize("selection", ["mi", "cv"])
+    def test_a_selection_takes_no_more_memory_than_was_promised(self, selection: str) -> None:
+        """Of a full table, most of whose tuples are kept: 2.5 times the table."""
+        codes = drawn_codes(4000, [40] * 6, 8)
+        learner = tuple_learner(selection=selection, selection_share=0.9)
+        learn_all(learner, coded_batch(codes, codes[:, 0] == codes[:, 1]))
+        table = learner.state.rows["slots"].nbytes
+        tracemalloc.start()
+        try:
+            learner.end_epoch()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 2.5 * table
+        assert (
+            learner.options.model_bytes() - tuple_learner(selection=selection).options.model_bytes() >= 2.5 * table - 1
+        )
 
     def test_products_beyond_the_limit_are_left_out(self) -> None:
         """The base features come first; an example that fits exactly is not truncated."""

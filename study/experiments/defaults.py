@@ -15,6 +15,7 @@ import numpy as np
 from study.carried_sets import CarriedSet, carried_sets, flipped, held_out_sets, set_of_file, with_squared_loss
 from study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell
 from study.runs.carried_pass import BEFORE, CarriedFigures, pass_over_carried
+from study.runs.changed_constants import passes_with_constants
 
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -43,6 +44,13 @@ SETS = (
     "20news", "a9a", "abalone-binary", "abalone-reg", "adult", "cal-housing", "census", "covtype", "eeg-eye-state",
     "eeg-eye-state-std", "letter", "magic04", "mushroom", "poker", "shuttle", "titanic",
 )  # fmt: skip
+PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {
+        "votes of all examples": {"learners.apple.kernels.admission:ALL_VOTE_BEFORE": 1 << 62},
+        "few parents for few features": {"learners.apple.growth:FEWEST_NONZEROS": 0.0},
+    }
+)
+"""What is left out of the learner, though no setting does it -> constants of the package with other values."""
 _SHOWN = ("error", "loss", "early", "late", "features", "microseconds")
 _LEAST = 1e-4  # is added to both sides of a ratio, so that an error of 0 counts as one in ten thousand
 
@@ -52,17 +60,21 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
     chosen_on = {**files, **dict(carried_sets(inquiry.rows))}
     held_out = dict(held_out_sets(inquiry.rows))
     two_labels = {name: with_squared_loss(each) for name, each in chosen_on.items() if each.loss == "logistic"}
-    for name, of, given in (
-        ("chosen", "the sets that defaults were chosen on", chosen_on),
-        ("held-out", "held-out sets", held_out),
-        ("squared", "sets of two labels, learned with the squared loss", two_labels),
-    ):
+    groups = {"chosen": chosen_on, "held-out": held_out, "squared": two_labels}
+    titles = {
+        "chosen": "the sets that defaults were chosen on",
+        "held-out": "held-out sets",
+        "squared": "sets of two labels, learned with the squared loss",
+    }
+    without = {part: _without(inquiry, part, groups, constants) for part, constants in PARTS.items()}
+    for name, given in groups.items():
+        of = titles[name]
         usual = _pass_over_all(inquiry, f"{name}: the default", given, {})
         yield _by_set(f"{name}-sets", f"The default on {of}", usual)
         found = {
             variant: _pass_over_all(inquiry, f"{name}: {variant}", given, changed)
             for variant, changed in VARIANTS.items()
-        }
+        } | {part: figures[name] for part, figures in without.items()}
         yield _by_variant(f"{name}-variants", f"Each variant over the default, geometric means over {of}", found, usual)
     yield _flips(inquiry, {name: flipped(each) for name, each in {**chosen_on, **held_out}.items() if _can_flip(each)})
 
@@ -76,6 +88,20 @@ def _pass_over_all(
         fields = {field: value for field, value in changed.items() if field not in _NOT_FOR[each.loss]}
         found[name] = pass_over_carried(each, fields)
     inquiry.tell(phase, len(given), len(given))
+    return found
+
+
+def _without(
+    inquiry: Inquiry, part: str, groups: Mapping[str, Mapping[str, CarriedSet]], constants: Mapping[str, object]
+) -> dict[str, dict[str, CarriedFigures]]:
+    """Return the figures of each set of each group with these constants, all of them with the same kernels."""
+    flat = {f"{group}\n{name}": each for group, given in groups.items() for name, each in given.items()}
+    found: dict[str, dict[str, CarriedFigures]] = {group: {} for group in groups}
+    for done, (place, figures) in enumerate(passes_with_constants(flat, constants)):
+        inquiry.tell(part, done, len(flat))
+        group, _, name = place.partition("\n")
+        found[group][name] = figures
+    inquiry.tell(part, len(flat), len(flat))
     return found
 
 

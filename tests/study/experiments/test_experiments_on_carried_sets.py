@@ -1,6 +1,7 @@
 """Defaults and forest, on two sets and with one variant."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ from study.carried_sets import CarriedSet, flipped
 from study.experiments import defaults, forest
 from study.experiments.experiment import Inquiry, StudyFinding
 from study.runs import carried_pass
-from study.runs.carried_pass import pass_over_carried
+from study.runs.carried_pass import CarriedFigures, pass_over_carried
 
 pytest.importorskip("river")
 pytest.importorskip("sklearn")
+VARIANTS = defaults.VARIANTS  # which a fixture replaces
 
 
 def made_up(rows: int, loss: str) -> CarriedSet:
@@ -34,6 +36,14 @@ def sets(count: int) -> Iterator[tuple[str, CarriedSet]]:
         yield loss, made_up(count, loss)
 
 
+def as_by_default(
+    given: Mapping[str, CarriedSet], changes: Mapping[str, object]
+) -> Iterator[tuple[str, CarriedFigures]]:
+    """Instead of a process with kernels of its own."""
+    assert changes == {"learners.scores:CYCLE": 7}
+    yield from ((name, pass_over_carried(each, {})) for name, each in given.items())
+
+
 @pytest.fixture
 def inquiry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inquiry:
     """Of 300 examples of the made-up sets."""
@@ -41,6 +51,8 @@ def inquiry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inquiry:
         monkeypatch.setattr(module, "carried_sets", sets)
     monkeypatch.setattr(defaults, "held_out_sets", sets)
     monkeypatch.setattr(defaults, "VARIANTS", {"a small rate": {"learning_rate": 0.001}})
+    monkeypatch.setattr(defaults, "PARTS", {"nothing": {"learners.scores:CYCLE": 7}})
+    monkeypatch.setattr(defaults, "passes_with_constants", as_by_default)
     monkeypatch.setattr(defaults, "BEFORE", 100)
     monkeypatch.setattr(carried_pass, "BEFORE", 100)
     monkeypatch.setattr(carried_pass, "WINDOW", 25)
@@ -62,8 +74,9 @@ def test_variants_are_compared_with_the_default(inquiry: Inquiry) -> None:
     assert [row[0] for row in found["chosen-sets"].rows] == ["softmax", "logistic", "squared"]
     assert [row[0] for row in found["squared-sets"].rows] == ["logistic"]
     for name in ("chosen-variants", "held-out-variants", "squared-variants"):
-        (variant, _, loss, *_), *others = found[name].rows
-        assert (variant, others) == ("a small rate", [])
+        (variant, _, loss, *_), (part, *ratios) = found[name].rows
+        assert (variant, part) == ("a small rate", "nothing")
+        assert ratios[:5] == [1.0] * 5
         assert isinstance(loss, float)
         assert loss > 1.05
     assert [row[0] for row in found["flips"].rows] == ["softmax", "logistic"]
@@ -93,3 +106,18 @@ def test_a_pass_says_when_a_flip_is_overcome() -> None:
     labels[2000:] = np.random.default_rng(1).choice([-1.0, 1.0], 2000)
     random = given._replace(batch=given.batch._replace(labels=labels), flip=2000)
     assert pass_over_carried(random, {}).back == np.inf
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_can_be_learned(inquiry: Inquiry, variant: str, loss: str) -> None:
+    """Its settings exist, and go with each loss."""
+    assert defaults._pass_over_all(inquiry, variant, {"set": made_up(20, loss)}, VARIANTS[variant]).keys() == {"set"}
+
+
+def test_every_part_has_its_constants() -> None:
+    """Each is in its module, and has another value."""
+    for constants in defaults.PARTS.values():
+        for place, value in constants.items():
+            module, _, name = place.partition(":")
+            assert getattr(import_module(f"stream_apple.{module}"), name) != value

@@ -72,6 +72,7 @@ ALLOWED: dict[str, set[str]] = {
     "learners.progress": {"core", "learners"},
     # What everything else knows of a learner.
     "learners.port": {"core", "learners", "learners.progress"},
+    "learners.systems": {"core", "learners", "learners.port"},
     "learners.apple": {
         "core",
         "learners",

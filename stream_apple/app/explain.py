@@ -20,7 +20,7 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.learners.apple.preparation.preparation import ngrams_of
+from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.explanation import Explanation, explain_scores
 from stream_apple.monitoring.inspection import plain
 from stream_apple.stream.following.as_of import Moment

@@ -16,11 +16,12 @@ from stream_apple.config import Config, config_of
 from stream_apple.config.memory import check_models_fit, memory_limit
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError, ModelError, SnapshotError
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt, merge
 from stream_apple.learners.apple.merging.mergeable import check_alike, check_mergeable, mergeable_of
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.preparation.preparation import ngrams_of
 from stream_apple.learners.state import check_finite
+from stream_apple.learners.systems import ngrams_of
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import STARTED_FROM, Provenance, SnapshotPointer, started_from
 from stream_apple.stream.snapshots.codec import read_stored_manifest
@@ -103,7 +104,7 @@ def _told(config: Config, saved: SavedModel) -> str:
 
 def _check_finite(model: PartitionModel) -> None:
     """Raise SnapshotError or ModelError for numbers that no model has, which would go unnoticed in a merged one."""
-    check_finite(model.learner.table._asdict())
+    check_finite(as_apple(model.learner).table._asdict())
     for name, array in mergeable_of(model.learner).sums.items():
         if not np.isfinite(array).all() or (name == "shares" and (array <= 0.0).any()):
             raise SnapshotError(f"expected the {name} of a model, found {array.tolist()[:10]}")

@@ -22,7 +22,7 @@ from stream_apple.config import Config
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.core.input.framing import Schemas
-from stream_apple.learners.apple.preparation.preparation import ngrams_of
+from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.merge_metrics import MergeMetrics
 from stream_apple.monitoring.metrics import Metrics

@@ -5,11 +5,13 @@ Start-up imports this module, so nothing here may import numpy or numba.
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stream_apple.config.schema import LimitSettings
 from stream_apple.errors import ConfigurationError
-from stream_apple.learners.apple.options import Options
+
+if TYPE_CHECKING:
+    from stream_apple.learners.port import LearnerOptions  # which needs numpy
 
 PROCESS_BYTES = 200_000_000
 """Python, its libraries and the kernels."""
@@ -58,7 +60,7 @@ class Queues(NamedTuple):
     read: int = 48 << 20
 
 
-def queue_bytes(options: Options, limits: LimitSettings, threads: int, queues: Queues) -> int:
+def queue_bytes(options: "LearnerOptions", limits: LimitSettings, threads: int, queues: Queues) -> int:
     """Return the most bytes that records take between the brokers and the models, and answers on their way back.
 
     If producers compress, the client keeps answers uncompressed, which may be many times as much.
@@ -73,7 +75,7 @@ def queue_bytes(options: Options, limits: LimitSettings, threads: int, queues: Q
     return ahead + on_their_way + threads * learned + queues.sent + queues.read
 
 
-def worker_bytes(options: Options, partitions: int, queued: int, merged: int = 0) -> int:
+def worker_bytes(options: "LearnerOptions", partitions: int, queued: int, merged: int = 0) -> int:
     """Return the bytes of a worker that owns so many partitions, and one more model, the copy for a snapshot.
 
     queued  as of `queue_bytes`
@@ -83,7 +85,7 @@ def worker_bytes(options: Options, partitions: int, queued: int, merged: int = 0
     return PROCESS_BYTES + queued + int(models * options.model_bytes())
 
 
-def check_models_fit(options: Options, models: int, limit: MemoryLimit | None = None) -> None:
+def check_models_fit(options: "LearnerOptions", models: int, limit: MemoryLimit | None = None) -> None:
     """Raise ConfigurationError if so many models do not fit into the memory, even if nothing else is in it.
 
     limit  None: the limit of this process
@@ -94,7 +96,7 @@ def check_models_fit(options: Options, models: int, limit: MemoryLimit | None = 
         raise ConfigurationError(too_large(options, needed, found))
 
 
-def too_large(options: Options, needed: int, limit: MemoryLimit, queued: int = 0) -> str:
+def too_large(options: "LearnerOptions", needed: int, limit: MemoryLimit, queued: int = 0) -> str:
     """Return the message for options whose models, and `queued` bytes of records, need more memory than there is."""
     records = f", {-(-queued // _MIB):,} of it records (limits.max_record_bytes, worker.threads)" if queued else ""
     return (

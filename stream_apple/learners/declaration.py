@@ -6,10 +6,10 @@ declarations too.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple, Self, cast, get_args
 
 _NUMBERS: dict[Any, Any] = {int: Integral, float: Real}
 """The kinds of numbers, and the types that are of a kind, those of NumPy included."""
@@ -107,6 +107,35 @@ class Declaration(NamedTuple):
             raise ValueError(f"{self.name}: expected {expected}, found {value!r}")
         plain = {int, float, bool}
         return self.kind(value) if self.kind in plain and type(value) not in plain else value
+
+
+class SystemOptions:
+    """What a system's options say unless it says otherwise: labels have one score, and examples are as they are."""
+
+    system: ClassVar[str]
+    LEAST_BITS: ClassVar[int] = 8
+    classes: Any = 0
+    pending_labels: Any = 0
+    ngrams: Any = ()
+
+    @property
+    def mixed(self) -> bool:
+        """Whether a mixture of predictors is published."""
+        return False
+
+    def smallest(self) -> Self:
+        """Return the same options with the smallest table, whose size changes no code."""
+        changed: Any = {"bits": self.LEAST_BITS}
+        return cast("Self", replace(cast("Any", self), **changed))
+
+    @property
+    def longest_ngram(self) -> int:
+        """The size of the longest n-gram; 1 without n-grams."""
+        return 1
+
+    def ngrams_of_namespaces(self) -> tuple[dict[str, int], int]:
+        """Return the size of n-grams by namespace, and the size in all other namespaces: none, and 1."""
+        return {}, 1
 
 
 def declarations_of(declaring: type) -> tuple[Declaration, ...]:

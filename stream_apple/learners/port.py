@@ -9,12 +9,13 @@ importance weights, float64. A row without a label, or of weight zero, is scored
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
+from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.progress.progressive_loss import ProgressiveLoss
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
@@ -23,25 +24,56 @@ from stream_apple.learners.state import LearnerState
 class LearnerOptions(Protocol):
     """What every learner's options say. They are frozen; a value out of bounds raises ValueError when they are made.
 
-    loss     squared, logistic, or softmax
-    classes  of softmax, else 0
-    mixed    whether what is published is a mixture of predictors, so that the score of all features is another
+    Those of a system that has no classes, no mixture, no n-grams, or keeps no example until its label comes, have what
+    `declaration.SystemOptions` says.
     """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def system(self) -> str:
+        """The name of the system: apple, tuples, or hashed."""
 
     @property
     def loss(self) -> str:
-        """The loss that is minimised."""
+        """The loss that is minimized: squared, logistic, or softmax."""
 
     @property
     def classes(self) -> int:
-        """The number of classes."""
+        """The number of classes of softmax, else 0."""
 
     @property
     def mixed(self) -> bool:
-        """Whether several predictors are mixed."""
+        """Whether a mixture of predictors is published, so that the score of all features is another one."""
+
+    @property
+    def bits(self) -> Any:  # noqa: ANN401  an int, once the options are complete
+        """The table has 2^bits slots."""
+
+    @property
+    def max_features_per_example(self) -> int:
+        """The most features of an example after expansion."""
+
+    @property
+    def pending_labels(self) -> int:
+        """How many examples of a partition are remembered until their labels come."""
+
+    @property
+    def ngrams(self) -> Any:  # noqa: ANN401  a table
+        """Namespaces whose neighbors are features, too."""
+
+    @property
+    def longest_ngram(self) -> int:
+        """The size of the longest n-gram; 1 without n-grams."""
+
+    def ngrams_of_namespaces(self) -> tuple[dict[str, int], int]:
+        """Return the size of n-grams by namespace, and the size in all other namespaces."""
 
     def identity(self) -> dict[str, Any]:
         """Return all that tells this model from others, by name, as msgpack gives it back: it names a model."""
+
+    def smallest(self) -> Self:
+        """Return the same options with the smallest table, whose size changes no code."""
 
     def model_bytes(self) -> int:
         """Return the bytes of a model when it is full, so that memory is known before a record is read."""
@@ -50,11 +82,31 @@ class LearnerOptions(Protocol):
         """Return which of the optional fields of batches such a model needs: spaces, attributes."""
 
 
+class Census(NamedTuple):
+    """The numbers of parents, and of monomials that are learned, of degree 0 (the constant: always one), 1, ...
+
+    Both are int64[highest degree + 1]. A parent is multiplied with base features; a system may have none.
+    """
+
+    parents: NDArray[np.int64]
+    monomials: NDArray[np.int64]
+
+
+NO_CENSUS = Census(np.zeros(0, np.int64), np.zeros(0, np.int64))
+"""The census where none was taken."""
+
+
 class Change(NamedTuple):
-    """What the end of an epoch changed: how many features are learned from now on, and how many no longer are."""
+    """What the end of an epoch changed.
+
+    added    how many monomials became parents
+    retired  how many monomials ceased to be parents, or are no longer learned
+    census   the census afterwards; NO_CENSUS if none was taken
+    """
 
     added: int = 0
-    removed: int = 0
+    retired: int = 0
+    census: Census = NO_CENSUS
 
 
 class Term(NamedTuple):
@@ -92,16 +144,46 @@ class ScoreParts(NamedTuple):
     rest: float
 
 
+class RowInPlace(Protocol):
+    """Room for one example: the caller writes it to these arrays, and then calls `score` or `learn`.
+
+    room          how many features there is room for
+    keys, values  uint64[room], float32[room]  the features
+    indptr        int64[2]  0, and how many features there are
+    label, weight  float64[1]
+    scores        of the example, one row; `predictions` is the column of it
+    generation    the learner's; once that differs, this room must not be used any more
+    """
+
+    room: int
+    keys: NDArray[np.uint64]
+    values: NDArray[np.float32]
+    indptr: NDArray[np.int64]
+    label: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    scores: Scores
+    predictions: NDArray[np.float64]
+    generation: int
+
+    def score(self) -> None:
+        """Write the scores of the example; the model does not change. ModelError if they are not finite."""
+
+    def learn(self) -> None:
+        """Score the example, then learn it, if it has a label and a weight. ModelError if scores are not finite."""
+
+
 class Learner(Protocol):
     """One model.
 
     options     all that defines it besides its examples
     progress    the progressive losses so far: part of the state
+    units       in which labels are learned
     generation  increases when arrays of the state are replaced by others
     """
 
     options: Any
     progress: ProgressiveLoss
+    units: LabelUnits
     generation: int
 
     def score_rows(self, batch: Batch, start: int, stop: int, scores: Scores) -> None:
@@ -116,8 +198,18 @@ class Learner(Protocol):
         ModelError names the row whose score is not finite: it has changed nothing, and the rows before are learned.
         """
 
-    def end_epoch(self) -> Change:
-        """End an epoch: this is when features are chosen."""
+    def single_row(self, features: int) -> RowInPlace | None:
+        """Return room for one example of up to `features` features, which costs less than a batch of one row.
+
+        None if there is no such way, or not yet.
+        """
+
+    def end_epoch(self, *, nominate: bool = False, counted: bool = True) -> Change:
+        """End an epoch: this is when features are chosen.
+
+        nominate  the model will be merged with others, which vote on what it has chosen
+        counted   return a census in any case, even if that takes a reading of the whole table
+        """
 
     @property
     def state(self) -> LearnerState:
@@ -136,14 +228,12 @@ class Learner(Protocol):
     def digest(self) -> str:
         """Return a hash, 32 hex digits, of every bit of the state, see `state_digest.py`."""
 
-    def describe(self) -> Description:
-        """Return what is shown of the model."""
+    def census(self) -> Census:
+        """Return how many monomials and parents there are of each degree; this may read the whole table."""
 
-    def heaviest(self, most: int) -> tuple[Term, ...]:
-        """Return the features with the largest weight times value, at most `most` of them, the heaviest first."""
-
-    def explain(self, batch: Batch) -> ScoreParts:
-        """Take the score of the batch's only row apart; the model does not change."""
+    @property
+    def restarts(self) -> int:
+        """How often losses rose, so that the model restarted."""
 
     @property
     def examples(self) -> int:
@@ -156,3 +246,16 @@ class Learner(Protocol):
     @property
     def truncated(self) -> int:
         """The number of examples whose features were cut off at `max_features_per_example`."""
+
+
+class DescribedLearner(Learner, Protocol):
+    """A model that says what it has learned."""
+
+    def describe(self) -> Description:
+        """Return what is shown of the model."""
+
+    def heaviest(self, most: int) -> tuple[Term, ...]:
+        """Return the features with the largest weight times value, at most `most` of them, the heaviest first."""
+
+    def explain(self, batch: Batch) -> ScoreParts:
+        """Take the score of the batch's only row apart; the model does not change."""

@@ -29,7 +29,7 @@ from stream_apple.core.input.record_mapper import RecordMapper
 from stream_apple.core.input.spelling import ParseError
 from stream_apple.core.ngrams import NO_NGRAMS, NgramSizes
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.preparation.preparation import ngrams_of
+from stream_apple.learners.systems import ngrams_of
 from stream_apple.library.cells import (
     ABSENT,
     RECORD,

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.single_row import SingleRow
 from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.port import RowInPlace
 from stream_apple.learners.scores import Scores
 from stream_apple.library.cells import UnreadableCellError
 from stream_apple.library.event_times import Time, milliseconds_of
@@ -41,7 +41,7 @@ class OneRow:
         self._forget()
 
     def _forget(self) -> None:
-        self._row: SingleRow | None = None
+        self._row: RowInPlace | None = None
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._written: _Plan | None = None
         self._probability = np.empty(1)
@@ -110,7 +110,7 @@ class OneRow:
         check_lengths(batch, self.online.most_features, BOUND)
         return batch
 
-    def _with(self, x: Mapping[Any, Any]) -> SingleRow | None:
+    def _with(self, x: Mapping[Any, Any]) -> RowInPlace | None:
         """Write the features of `x` to the single row, and return it; None if they need a batch."""
         if type(x) is not dict:
             _check_map(x)
@@ -143,7 +143,7 @@ class OneRow:
                 return row
         return self._by_cell(row, dict(zip(order, taken, strict=True)))
 
-    def _by_cell(self, row: SingleRow, x: Mapping[Any, Any]) -> SingleRow | None:
+    def _by_cell(self, row: RowInPlace, x: Mapping[Any, Any]) -> RowInPlace | None:
         """Do what `_with` does, with a check of each cell."""
         keys: list[int] = []
         numbers: list[Any] = []
@@ -161,7 +161,7 @@ class OneRow:
         row.indptr[1] = size
         return row
 
-    def _new_row(self, features: int) -> SingleRow | None:
+    def _new_row(self, features: int) -> RowInPlace | None:
         most = self.online.most_features
         # A map of more fields may have fewer features, as some may be missing; what it has is known once it is a batch.
         if not self.featurizer.plain or features > most:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.event_time import NO_EPOCH, EpochClock
-from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Options
 from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.scores import Scores
+from stream_apple.learners.systems import new_learner
 
 FIRST_EPOCH = 100
 """Examples of the first epoch, if the length of epochs is not given; each further end comes at twice the number."""
@@ -43,12 +43,14 @@ class OnlineLearner:
     Several threads may use it; they take turns, because scoring writes to the learner's scratch, too.
     """
 
-    def __init__(self, options: Options, epoch_examples: int | None = None, epoch_length_ms: int | None = None) -> None:
+    def __init__(
+        self, options: LearnerOptions, epoch_examples: int | None = None, epoch_length_ms: int | None = None
+    ) -> None:
         self.options = options
         self.far_ahead = 0
         self._clock = None if epoch_length_ms is None else EpochClock(epoch_length_ms, MAX_AHEAD_MS)
         self._epoch = NO_EPOCH
-        self.learner = Learner(options)
+        self.learner = new_learner(options)
         self.lock = threading.RLock()
         self.seen = 0
         self._epoch_examples = epoch_examples
@@ -194,7 +196,7 @@ class OnlineLearner:
             length_ms, clock, self._epoch, self.far_ahead = state["time"]
             self._clock = EpochClock(length_ms, MAX_AHEAD_MS)
             self._clock.state[:] = clock
-        self.learner = Learner(self.options)
+        self.learner = new_learner(self.options)
         self.lock = threading.RLock()
         own = self.learner.state.rows
         for name, (rows, content) in state["rows"].items():
@@ -227,7 +229,7 @@ def check_counts(counts: NDArray[np.int64], most: int, bound: str, first: int = 
         raise ValueError(f"row {first + row}: expected at most {most:,} features ({bound}), found {counts[row]:,}")
 
 
-def probabilities_of(scores: Scores, options: Options) -> NDArray[np.float64]:
+def probabilities_of(scores: Scores, options: LearnerOptions) -> NDArray[np.float64]:
     """Return the probability of each label of a model of classes: of two float64[n, 2], of k classes float64[n, k]."""
     if options.classes:
         return scores.all_probabilities

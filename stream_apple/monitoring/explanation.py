@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.learner import Learner, as_apple
 from stream_apple.learners.apple.multiclass.layout import BLOCK_OF_AVERAGES, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_WEIGHTS
 from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR, weights_at
+from stream_apple.learners.port import Learner as Port
 from stream_apple.learners.scores import Scores
 from stream_apple.monitoring.inspection import view_monomials
 from stream_apple.monitoring.monomial_views import Monomial, MonomialFormatter
@@ -97,8 +98,9 @@ def total_of(contributions: Sequence[Contribution]) -> float:
     return total
 
 
-def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explanation]:
+def explain_scores(model: Port, names: Names, batch: Batch) -> list[Explanation]:
     """Return the score of a batch's only row as a sum; with classes, the score of each class, in their order."""
+    learner = as_apple(model)
     places, values, score = learner.active_features(batch)
     table, options = learner.table, learner.options
     constant = len(table.slots) - 1
@@ -120,12 +122,13 @@ def explain_scores(learner: Learner, names: Names, batch: Batch) -> list[Explana
     return [_explained(named, values, shares, width * weights, score, None, centres)]
 
 
-def explain_row(learner: Learner, names: Names, batch: Batch, label: float | None = None) -> list[Contribution]:
+def explain_row(model: Port, names: Names, batch: Batch, label: float | None = None) -> list[Contribution]:
     """Return the contributions to the score of a batch's only row, the largest in size first, and REST last.
 
     label  the class whose score it is; None: the most probable one. ValueError if the model has no such class, or only
            one score.
     """
+    learner = as_apple(model)
     classes = learner.options.classes
     if label is not None and label not in range(classes):
         expected = f"a class from 0 to {classes - 1}" if classes else "None for a model with one score"
@@ -139,8 +142,9 @@ def of_highest_score(explanations: Sequence[Explanation]) -> Explanation:
     return max(explanations, key=lambda each: each.score)
 
 
-def heaviest(learner: Learner, names: Names, top: int) -> list[Monomial]:
+def heaviest(model: Port, names: Names, top: int) -> list[Monomial]:
     """Return the `top` features and products that matter most, the heaviest first; ValueError for no number of them."""
+    learner = as_apple(model)
     if not isinstance(top, Integral) or top < 0:
         raise ValueError(f"top: expected a whole number from 0 on, found {top!r}")
     return list(view_monomials(learner, names, top).top)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.codec.feature_names import Names
-from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.learner import Learner, as_apple
 from stream_apple.learners.apple.state.table import PARENT, Slots
 from stream_apple.learners.progress.predictor_quality import QualityReport
 from stream_apple.learners.progress.progressive_loss import LossReport
@@ -122,7 +122,7 @@ class ModelView(NamedTuple):
 def view_model(model: PartitionModel, names: Names, top: int, snapshot: SnapshotPointer | None = None) -> ModelView:
     """Return the view of `model` now, with its `top` heaviest monomials, products and parents."""
     began = time.perf_counter()
-    learner = model.learner
+    learner = as_apple(model.learner)
     monomials = view_monomials(learner, names, top)
     return ModelView(
         topic=model.topic,

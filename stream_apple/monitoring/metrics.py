@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stream_apple.learners.apple.parent_selection import Census
+from stream_apple.learners.port import Census
 from stream_apple.monitoring.catching_up import CatchingUp, together
 from stream_apple.monitoring.definitions import METRICS
 from stream_apple.monitoring.member_metrics import MemberMetrics

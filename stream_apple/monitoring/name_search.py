@@ -19,7 +19,7 @@ from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.core.ngrams import add_ngrams
 from stream_apple.errors import GapError, StreamAppleError
-from stream_apple.learners.apple.preparation.preparation import ngrams_of
+from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.stream.log.columns import values_of
 from stream_apple.stream.log.log_scan import LogScan

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from stream_apple.core.event_time import EpochClock
-from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.parent_selection import Census
+from stream_apple.learners.apple.learner import Learner, as_apple
+from stream_apple.learners.port import Census
 from stream_apple.monitoring.catching_up import CatchingUp, Pace
 from stream_apple.monitoring.definitions import MEANS, QUALITIES
 from stream_apple.monitoring.predictors import (
@@ -132,7 +132,7 @@ class PartitionMetrics:
         model = partition.model
         self._show_safety(partition)
         self._show_position(model.clock, backlog)
-        self._show_learner(model.learner)
+        self._show_learner(as_apple(model.learner))
         self._show_asked(model.early)
 
     def _show(self, values: Mapping[str, float]) -> None:

@@ -5,7 +5,8 @@ Spans are named as the labels of metrics are: start, epoch, last_epoch, recent.
 
 from typing import NamedTuple
 
-from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.learner import as_apple
+from stream_apple.learners.port import Learner
 from stream_apple.learners.progress.class_progress import ClassProgress, ClassReport
 from stream_apple.learners.progress.predictor_quality import QualityReport, Span
 from stream_apple.learners.progress.progressive_loss import LossReport
@@ -79,7 +80,8 @@ def mixture_of(learner: Learner) -> MixtureView:
     """Return how the learner mixes its predictors' scores now."""
     if not learner.options.mixed:
         return MixtureView({}, {})
+    mixing = as_apple(learner)
     return MixtureView(
-        dict(zip(learner.predictors, learner.mixture_weights().tolist(), strict=True)),
-        learner.mixture_shares(),
+        dict(zip(mixing.predictors, mixing.mixture_weights().tolist(), strict=True)),
+        mixing.mixture_shares(),
     )

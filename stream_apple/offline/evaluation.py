@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.learner_warmup import warm_up_learning
-from stream_apple.learners.apple.options import Options
 from stream_apple.learners.losses import SOFTMAX, SQUARED, loss_number, write_losses
+from stream_apple.learners.port import Learner, LearnerOptions
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.progress.progressive_loss import ProgressiveLoss
 from stream_apple.learners.scores import EARLY_STRIDE, NO_EARLY, Scores
+from stream_apple.learners.systems import name_of, new_learner, warm_up_learning
 from stream_apple.offline.binary_measures import quality_of
 from stream_apple.offline.late_labels import in_turn, stride_of
 from stream_apple.offline.schedule import Schedule, epoch_ends
@@ -139,7 +138,7 @@ class Learned(NamedTuple):
     seconds: float
 
 
-def evaluate(batch: Batch, options: Options, schedule: Schedule, known: NDArray[np.int64] | None = None) -> Run:
+def evaluate(batch: Batch, options: LearnerOptions, schedule: Schedule, known: NDArray[np.int64] | None = None) -> Run:
     """Learn the first part of the batch in one pass, then score the rest.
 
     known  int64[n], ascending: for each example, how many examples have known labels when it comes, and so are learned
@@ -149,7 +148,7 @@ def evaluate(batch: Batch, options: Options, schedule: Schedule, known: NDArray[
     trained, tested = split(batch, schedule)
     trained_size = len(trained.labels)
     early = known is not None and options.mixed and options.pending_labels > 0
-    learner, scores = Learner(options), Scores.empty(trained_size, early=early)
+    learner, scores = new_learner(options), Scores.empty(trained_size, early=early)
     warm_up_learning(options)
 
     started, progress = time.perf_counter(), learner.progress
@@ -158,7 +157,8 @@ def evaluate(batch: Batch, options: Options, schedule: Schedule, known: NDArray[
         _learn(learner, trained, 0, trained_size, ends, scores)
     else:
         progress = _learn_late(learner, trained, known[:trained_size], ends, scores)
-    test_scores = learner.score(tested)
+    test_scores = Scores.empty(len(tested.labels))
+    learner.score_rows(tested, 0, len(tested.labels), test_scores)
     seconds = time.perf_counter() - started
 
     features = learner.features_per_example if learner.examples else None
@@ -219,7 +219,9 @@ def parents_of(learner: Learner) -> int:
     return int(learner.census().parents[1:].sum())
 
 
-def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], testing: tuple[Batch, Scores]) -> Run:
+def run_of(
+    options: LearnerOptions, learned: Learned, training: tuple[Batch, Scores], testing: tuple[Batch, Scores]
+) -> Run:
     """Return the run with all measures, of the examples learned and of those only scored, each with their scores."""
     (trained, scores), (tested, test_scores) = training, testing
     loss = loss_number(options.loss)
@@ -227,7 +229,7 @@ def run_of(options: Options, learned: Learned, training: tuple[Batch, Scores], t
     labels = np.concatenate([trained.labels, tested.labels])
     errors = _class_errors(training, testing) if options.classes else {}
     result = Result(
-        method=options.method,
+        method=name_of(options),
         examples=len(labels),
         progressive_loss=_number(whole.loss),
         linear_progressive_loss=_number(whole.linear_loss),

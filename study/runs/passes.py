@@ -12,10 +12,10 @@ import numpy as np
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.learner_warmup import warm_up_learning
 from stream_apple.learners.apple.merging.merge import adopt, merge, warm_up_merging
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.scores import Scores
+from stream_apple.learners.systems import warm_up_learning
 from stream_apple.offline.binary_measures import binary_measures
 from stream_apple.offline.evaluation import split
 from stream_apple.offline.schedule import Schedule, epoch_ends

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.learner_warmup import warm_up_learning
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.scores import Scores
+from stream_apple.learners.systems import warm_up_learning
 from stream_apple.offline.evaluation import Learned, Run, run_of, split
 from stream_apple.offline.schedule import Schedule, epoch_ends
 from study.methods import Proposal

@@ -16,7 +16,7 @@ from stream_apple.app.startup import open_up
 from stream_apple.config import Config
 from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError
-from stream_apple.learners.apple.learner import is_of_preparation
+from stream_apple.learners.apple.learner import as_apple, is_of_preparation
 from stream_apple.learners.apple.merging.mergeable import merged_digest
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -71,7 +71,7 @@ def test_numbers_are_prepared_as_in_the_file(tmp_path: Path) -> None:
     """Of a model with cuts, centres and units of labels: they are the file's own, and learning goes on from there."""
     saved = save(tmp_path / "0", 0, {"bits": 10})
     model = begun(configured(tmp_path / "0", {"bits": 10}))
-    found, expected = model.learner.sums, saved.learner.sums
+    found, expected = as_apple(model.learner).sums, as_apple(saved.learner).sums
     prepared = [name for name in expected if is_of_preparation(name)]
     assert {"label_units", "prepared_splines_centers"} <= set(prepared)
     assert all(np.array_equal(found[name], expected[name]) for name in prepared)

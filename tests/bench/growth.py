@@ -32,9 +32,9 @@ from report import figure, header
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.learner_warmup import warm_up_learning
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.scores import Scores
+from stream_apple.learners.systems import warm_up_learning
 from stream_apple.offline.schedule import Schedule, epoch_ends
 
 EXAMPLES, ROUNDS, TENTHS = 20_000, 5, 10

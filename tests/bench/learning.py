@@ -22,9 +22,9 @@ from yardsticks import Run, vowpal_wabbit
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.learner_warmup import warm_up_learning
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.scores import Scores
+from stream_apple.learners.systems import warm_up_learning
 from stream_apple.offline.dataset import read_batch
 from stream_apple.offline.schedule import Schedule, epoch_ends
 

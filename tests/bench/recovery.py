@@ -38,6 +38,7 @@ from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.files import read_examples
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.stream.model.warmup import warm_up
@@ -150,7 +151,7 @@ def large_snapshot(bootstrap: str, directory: Path) -> None:
         writing.append(life.save())
         writing_turns.append(life.longest_turn)
         learner = life.partition.model.learner
-        full = learner.occupied / learner.capacity
+        full = as_apple(learner).occupied / as_apple(learner).capacity
         size = life.sample("snapshot_bytes", partition="0")
         life.die()
         life = Life(config)

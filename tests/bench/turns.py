@@ -27,6 +27,7 @@ from support.records import FakeRecord
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.config import Config, load
 from stream_apple.core.codec.decode import Decoder
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.stream.learning.threads import ThreadPool
@@ -133,7 +134,7 @@ def main() -> None:
         life.turn()
     life.loop.drain()
     for partition in life.owned:
-        fill(partition.model.learner.table, FULL, degree=1)
+        fill(as_apple(partition.model.learner).table, FULL, degree=1)
     life.forget()
     print(f"{PARTITIONS} partitions of 2^{bits} slots, {FULL:.0%} full, {THREADS} threads")
     end = time.monotonic() + SECONDS

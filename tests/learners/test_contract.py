@@ -30,7 +30,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
 from stream_apple.learners.hashed.learner import HashedLearner
 from stream_apple.learners.hashed.options import HashedOptions
-from stream_apple.learners.port import Learner
+from stream_apple.learners.port import DescribedLearner as Learner
 from stream_apple.learners.scores import Scores
 from stream_apple.learners.state import check_finite
 from stream_apple.learners.tuples.learner import TupleLearner

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_apple import AppleClassifier, AppleRegressor
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.monitoring.explanation import (
     CONSTANT,
     REST,
@@ -53,7 +54,7 @@ def test_contributions_sum_to_the_score(chosen: dict[str, Any]) -> None:
         assert math.isclose(math.fsum(each.amount for each in found), model.decision_function(row)[0], abs_tol=1e-9)
         assert {REST, CONSTANT} <= {each.name for each in found}
         rest = next(each.amount for each in found if each.name == REST)
-        if model._online.options.combine == "off":
+        if not model._online.options.mixed:
             assert abs(rest) < 1e-5
         named = [each for each in found if each.name not in {REST, ROUNDING}]
         assert found[len(named)].name == REST
@@ -119,12 +120,15 @@ def test_predictors_of_a_mixture_have_sums_of_their_own() -> None:
     model = AppleClassifier(shuffle=False).fit(frame, labels)
     learner = model._online.learner
     row = model._rows(frame[:1], model._featurizer, reset=False)
-    places, _, _ = learner.active_features(row)
+    places, _, _ = as_apple(learner).active_features(row)
     assert len(places) == len(set(places.tolist())), "a product of two parents is one feature"
     (found,) = explain_scores(learner, model._featurizer.names, row)
-    assert [each.name for each in found.predictors] == list(learner.predictors)
-    assert [each.share for each in found.predictors] == learner.mixture_weights().tolist()
-    scores, named = learner.score(row), [each for each in found.contributions if each.name not in {REST, ROUNDING}]
+    assert [each.name for each in found.predictors] == list(as_apple(learner).predictors)
+    assert [each.share for each in found.predictors] == as_apple(learner).mixture_weights().tolist()
+    scores, named = (
+        as_apple(learner).score(row),
+        [each for each in found.contributions if each.name not in {REST, ROUNDING}],
+    )
     for number, each in enumerate(found.predictors):
         assert math.isclose(each.score, sum(part.predictors[number] for part in named), abs_tol=1e-9)
     by_name = {each.name: each.score for each in found.predictors}

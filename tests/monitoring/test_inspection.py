@@ -13,6 +13,7 @@ from support.snapshots import PLAIN, empty, pointer
 
 from stream_apple.core.codec.feature_hashing import feature_key
 from stream_apple.core.codec.feature_names import Names
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.monitoring.inspection import plain, view_model
 from stream_apple.monitoring.monomial_views import name_of
 from stream_apple.monitoring.predictors import losses_of
@@ -37,7 +38,7 @@ def test_the_planted_pair_is_named_first() -> None:
 def test_splines_and_classes_are_told() -> None:
     """The points of each number, how each class does, and how wrong each predictor is; bounded."""
     model, names = model_of_numbers()
-    view, splines = view_model(model, names, top=30), model.learner.preparation.splines
+    view, splines = view_model(model, names, top=30), as_apple(model.learner).preparation.splines
     assert view.numbers == 2
     shown = {each.name: each for each in view.monomials.splines}
     assert {name: (len(each.points), each.dense) for name, each in shown.items()} == {
@@ -82,18 +83,18 @@ def test_numbers_are_those_of_the_model() -> None:
         model.ended.epoch,
         model.ended.digest,
     )
-    assert view.fill.occupied == learner.occupied == sum(each.monomials for each in view.monomials.degrees)
+    assert view.fill.occupied == as_apple(learner).occupied == sum(each.monomials for each in view.monomials.degrees)
     assert [each.parents for each in view.monomials.degrees] == learner.census().parents[1:].tolist() + [0] * (
         len(view.monomials.degrees) + 1 - len(learner.census().parents)
     )
     assert view.losses["start"].loss == learner.progress.report("whole").loss
     assert view.quality["start"]["linear"] == learner.progress.quality("whole")["linear"]
-    assert list(view.mixture.weights.values()) == learner.mixture_weights().tolist()
+    assert list(view.mixture.weights.values()) == as_apple(learner).mixture_weights().tolist()
     assert sum(view.mixture.shares.values()) == pytest.approx(1.0)
-    slots = learner.slots()[:-1]
+    slots = as_apple(learner).slots()[:-1]
     salience = np.abs(slots["weight"]) * slots["scale"]
     np.testing.assert_allclose([each.salience for each in view.monomials.top], np.sort(salience)[::-1][:7], rtol=1e-6)
-    assert view.constant == float(learner.slots()["weight"][-1])
+    assert view.constant == float(as_apple(learner).slots()["weight"][-1])
     assert len(view.monomials.top) == len(view.monomials.products) == 7
     assert all(each.degree > 1 and each.linear_weight == 0.0 for each in view.monomials.products)
     for each in view.monomials.top:
@@ -108,7 +109,7 @@ def test_one_that_rests_is_no_parent() -> None:
     """It is shown as any other monomial, and counted as none; its products keep their names."""
     model, names = finder(planted(2000))
     before = view_model(model, names, top=20).monomials
-    slots = model.learner.table.slots
+    slots = as_apple(model.learner).table.slots
     (parents,) = np.nonzero((slots["parent"][:-1] & 1) != 0)
     slots["parent"][parents] = 8
     after = view_model(model, names, top=20).monomials

@@ -9,8 +9,9 @@ from prometheus_client import Counter, Gauge
 from support.clock import Clock
 from support.records import DECODER, SETTINGS, TOPIC, good, new_model, stream
 
-from stream_apple.learners.apple.growth import Growth
 from stream_apple.learners.apple.kernels.mixture import SHARED
+from stream_apple.learners.apple.learner import as_apple
+from stream_apple.learners.port import Change
 from stream_apple.learners.progress.progressive_loss import PREDICTORS, LossReport
 from stream_apple.monitoring.definitions import METRICS, PREFIX, QUALITIES
 from stream_apple.monitoring.metrics import MOST_REFRESHED, Metrics
@@ -97,10 +98,10 @@ def test_a_third_label_ends_auc_where_it_was_shown() -> None:
     model = new_model()
     owned = PartitionMetrics(Metrics()._all, model.partition)
     model.process([good(at, at % 2) for at in range(10)])
-    owned._show_learner(model.learner)
+    owned._show_learner(as_apple(model.learner))
     assert owned.facts()["quality"]["start"]["published"]["auc"] >= 0.0
     model.process([good(10, 5.0)])
-    owned._show_learner(model.learner)
+    owned._show_learner(as_apple(model.learner))
     assert math.isnan(owned.facts()["quality"]["start"]["published"]["auc"])
     owned.remove()
     assert owned.facts()["quality"] == {}
@@ -114,8 +115,8 @@ def test_the_mixture_is_shown_with_the_losses_of_its_parts() -> None:
     own = ("partition", str(model.partition))
     learner = model.learner
     for name, names, values in (
-        ("mixture_weight", learner.predictors, learner.mixture_weights().tolist()),
-        ("mixture_share", SHARED, [*learner.mixture_shares().values()]),
+        ("mixture_weight", as_apple(learner).predictors, as_apple(learner).mixture_weights().tolist()),
+        ("mixture_share", SHARED, [*as_apple(learner).mixture_shares().values()]),
     ):
         found = [samples[name, frozenset({own, ("predictor", predictor)})] for predictor in names]
         assert found == values
@@ -138,7 +139,7 @@ def test_parents_that_come_and_go_are_counted() -> None:
     """Each end of an epoch in a batch counts, not the last alone."""
     metrics = PartitionMetrics(Metrics()._all, 0)
     census = new_model().learner.census()
-    ends = [EpochEnd(number, number, Growth(5, 2, census), "f" * 32, LossReport(*[0.5] * 6)) for number in range(3)]
+    ends = [EpochEnd(number, number, Change(5, 2, census), "f" * 32, LossReport(*[0.5] * 6)) for number in range(3)]
     metrics.processed(BatchResult([], [], [], [], ends, 0, 0, 0, 0, {}))
     assert metrics.facts()["parent_changes"] == {"added": 15.0, "retired": 6.0}
 

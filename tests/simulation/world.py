@@ -10,6 +10,7 @@ from simulation.merging.oracle import Lane, in_lockstep
 from simulation.process import GROUP, MERGES, TOPICS, Process, Setup
 from support.records import DECODER, SETTINGS, TOPIC, FakeRecord, good, stream
 
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.stream.log.ports import Header
 from stream_apple.stream.loop.loop import LoopSettings
 from stream_apple.stream.loop.transaction import CommitSettings
@@ -100,9 +101,9 @@ def state_of(model: PartitionModel) -> State:
         model.rejects.recent.tobytes(),
         model.ended.epoch,
         model.ended.digest,
-        model.learner.slots().tobytes(),
-        *(array.tobytes() for array in model.learner.table),
-        *(array.tobytes() for array in model.learner.sums.values()),
+        as_apple(model.learner).slots().tobytes(),
+        *(array.tobytes() for array in as_apple(model.learner).table),
+        *(array.tobytes() for array in as_apple(model.learner).sums.values()),
     )
 
 

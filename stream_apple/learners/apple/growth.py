@@ -4,17 +4,16 @@ Agarwal et al. 2014, section 2.1, Algorithm 1, lines 6 and 7, with s^alpha paren
 the paper. A stream needs one, since it has no last epoch.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.learners.apple.appraisal import Appraisal, Appraiser
 from stream_apple.learners.apple.options import Options, Selection
-from stream_apple.learners.apple.parent_selection import NO_CENSUS, RESTING, Census, Survey, survey_for_growth, trimmed
+from stream_apple.learners.apple.parent_selection import RESTING, Survey, survey_for_growth, trimmed
 from stream_apple.learners.apple.state.model import EXAMPLES, GROWN_AT, NONZEROS, Model
 from stream_apple.learners.apple.state.table import NOMINATED, PARENT, Table
 from stream_apple.learners.apple.state.work import Work
+from stream_apple.learners.port import Change
 
 RENEWAL = 0.1  # share of the budget that is freed for the products of candidates, even when the budget is used up
 FEWEST_PRODUCTS = 250  # the least that a budget for each base feature amounts to, before UNPROVED
@@ -27,25 +26,12 @@ FEWEST_EXAMPLES = 50  # between two growths
 REST = np.uint8(4)  # epochs that a monomial waits after it ceased to be a parent, before it may become one again
 
 
-class Growth(NamedTuple):
-    """What an epoch's end changed.
-
-    added    how many monomials became parents
-    retired  how many monomials ceased to be parents
-    census   the census afterwards; NO_CENSUS if none was taken
-    """
-
-    added: int
-    retired: int
-    census: Census = NO_CENSUS
-
-
-UNCHANGED = Growth(0, 0)
+UNCHANGED = Change()
 
 
 def grow(
     model: Model, work: Work, appraiser: Appraiser, options: Options, *, nominate: bool = False, early: bool = False
-) -> Growth:
+) -> Change:
     """Make up to floor(parents * s^alpha) monomials parents; s is the mean number of non-zeros of an example.
 
     With a budget for each base feature s is at least FEWEST_NONZEROS: few features have few products, all of which fit.
@@ -89,7 +75,7 @@ def grow(
     slots["parent"][chosen] = PARENT | NOMINATED if nominate else PARENT
     for changed, by in ((retired, -1), (chosen, 1)):
         census.parents[:] += by * np.bincount(slots["degree"][changed], minlength=len(census.parents))
-    return Growth(len(chosen), len(retired), trimmed(census))
+    return Change(len(chosen), len(retired), trimmed(census))
 
 
 def budget_of(options: Options, nonzeros: float, share_of_linear: float) -> int:

@@ -13,19 +13,18 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.appraisal import Appraiser
-from stream_apple.learners.apple.growth import UNCHANGED, Growth, grow
+from stream_apple.learners.apple.growth import UNCHANGED, grow
 from stream_apple.learners.apple.kernels.drift import empty_watch, restart
 from stream_apple.learners.apple.kernels.mixed import process_mixed
 from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED, effective_weights, is_late
 from stream_apple.learners.apple.kernels.plain import process_plain
 from stream_apple.learners.apple.kernels.theorem_1 import process_theorem_1
-from stream_apple.learners.apple.label_units import LABEL_UNITS, LabelUnits
 from stream_apple.learners.apple.multiclass.class_drift import restart_classes
 from stream_apple.learners.apple.multiclass.layout import check_labels, empty_class_work
 from stream_apple.learners.apple.multiclass.process import process_classes
 from stream_apple.learners.apple.new_model import empty_model, empty_scratch
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.parent_selection import NO_CENSUS, Census, take_census
+from stream_apple.learners.apple.parent_selection import take_census
 from stream_apple.learners.apple.preparation.preparation import Preparation
 from stream_apple.learners.apple.single_row import SingleRow, empty_row
 from stream_apple.learners.apple.state.model import (
@@ -42,6 +41,9 @@ from stream_apple.learners.apple.state.model import (
 from stream_apple.learners.apple.state.recent import forget_recent, longest_recent, recent_examples
 from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.apple.state.weights import predictor_names
+from stream_apple.learners.label_units import LABEL_UNITS, LabelUnits
+from stream_apple.learners.port import NO_CENSUS, Census, Change, LearnerOptions
+from stream_apple.learners.port import Learner as Port
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
@@ -141,7 +143,7 @@ class Learner:
         self.units.from_units(prepared, scores, 0, 1, self.units.scale)
         return slots[:size].astype(np.int64), self._work.features.x[:size].copy(), float(scores.predictions[0])
 
-    def end_epoch(self, *, nominate: bool = False, counted: bool = True) -> Growth:
+    def end_epoch(self, *, nominate: bool = False, counted: bool = True) -> Change:
         """End an epoch: with method apple, make the best monomials parents.
 
         With the other methods the parents are fixed.
@@ -336,7 +338,7 @@ class Learner:
                 latest = self._state.recent
                 self._rehearse(recent_examples(latest), Recent._make(array.copy() for array in latest), row)
 
-    def _grow(self, *, nominate: bool = False, early: bool = False) -> Growth:
+    def _grow(self, *, nominate: bool = False, early: bool = False) -> Change:
         # Growth expands the recent examples again; a restored model has made no room for them in this process yet.
         self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
         return grow(self._state, self._work, self._appraiser, self.options, nominate=nominate, early=early)
@@ -471,3 +473,17 @@ def _not_finite(row: int) -> ModelError:
 def _rows(scores: Scores, start: int, stop: int) -> Scores:
     """Return views of rows [start, stop) of all columns; an `early` without rows stays without rows."""
     return Scores._make(column[start:stop] for column in scores)
+
+
+def as_apple(learner: Port) -> Learner:
+    """Return the learner, which has to be one of this system: only these are merged; TypeError for another."""
+    if not isinstance(learner, Learner):
+        raise TypeError(f"expected a learner of the system apple, found one of {learner.options.system}")
+    return learner
+
+
+def as_options(options: LearnerOptions) -> Options:
+    """Return the options, which have to be those of this system; TypeError for others."""
+    if not isinstance(options, Options):
+        raise TypeError(f"expected options of the system apple, found those of {options.system}")
+    return options

@@ -26,6 +26,7 @@ from stream_apple.learners.apple.state.table import (
     taken_slots,
 )
 from stream_apple.learners.apple.state.work import LANES, Numbers
+from stream_apple.learners.port import Census
 
 # A monomial without weight can't become a parent: salience has to be above 1e-9 (as in Vowpal Wabbit).
 LEAST_SALIENCE = np.nextafter(np.float32(1e-9), np.float32(1))
@@ -37,20 +38,6 @@ RESTING = np.uint8(2)  # `parent` of a former parent: RESTING times the epochs i
 _DEGREES = 256
 _BY_WEIGHT, _BY_EVIDENCE, _BY_SSM = range(3)
 _RANKINGS: dict[Selection, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENCE, "ssm": _BY_SSM}
-
-
-class Census(NamedTuple):
-    """The numbers of parents, and of monomials with a slot, of degree 0 (the constant: always one), 1, ...
-
-    Both are int64[highest degree + 1].
-    """
-
-    parents: NDArray[np.int64]
-    monomials: NDArray[np.int64]
-
-
-NO_CENSUS = Census(np.zeros(0, np.int64), np.zeros(0, np.int64))
-"""The census where none was taken."""
 
 
 class Candidates(NamedTuple):

@@ -13,7 +13,8 @@ from stream_apple.learners.hashed.options import HashedOptions
 from stream_apple.learners.hashed.regularisation import write_weights
 from stream_apple.learners.hashed.rows import process_hashed_rows
 from stream_apple.learners.hashed.table import EXAMPLES, FEATURES, TRUNCATED, new_model, new_work
-from stream_apple.learners.port import Change, Description, ScoreParts, Term
+from stream_apple.learners.label_units import LabelUnits
+from stream_apple.learners.port import Census, Change, Description, RowInPlace, ScoreParts, Term
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
@@ -29,6 +30,7 @@ class HashedLearner:
     def __init__(self, options: HashedOptions) -> None:
         self.options = options
         self.progress = progress_of(options)
+        self.units = LabelUnits(0)
         self.generation = 0
         self._model = new_model(options)
         self._work = new_work(options)
@@ -46,7 +48,11 @@ class HashedLearner:
         self.progress.add(batch, scores, start, failed if failed >= 0 else stop)
         self._refuse(failed)
 
-    def end_epoch(self) -> Change:
+    def single_row(self, features: int) -> RowInPlace | None:  # noqa: ARG002  see the port
+        """Return None: an example alone is a batch of one row."""
+        return None
+
+    def end_epoch(self, *, nominate: bool = False, counted: bool = True) -> Change:  # noqa: ARG002  see the port
         """End an epoch: the losses of a new epoch begin. Features are not chosen."""
         self.progress.end_epoch()
         return Change()
@@ -59,6 +65,7 @@ class HashedLearner:
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over `LearnerState.sums`; the caller has filled the rows. ValueError for other names or sizes."""
         take_over_arrays(self.state.sums, sums)
+        self.progress.observe_anew()
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:
@@ -66,8 +73,10 @@ class HashedLearner:
         return self.progress.observed()
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the counts of `observed`; ValueError for arrays of other names, types, or sizes."""
-        take_over_arrays(self.observed, observed)
+        """Take over the counts of `observed`, after `restore`; if any is missing, all of them start again."""
+        own = self.observed
+        if own.keys() <= observed.keys():
+            take_over_arrays(own, {name: observed[name] for name in own})
 
     def digest(self) -> str:
         """Return a hash, 32 hex digits, of every bit of the state."""
@@ -114,6 +123,16 @@ class HashedLearner:
             *(Term(factors, float(weights[slot]), x) for factors, slot, x in list_features(self._model.rule, batch, 0)),
         )
         return ScoreParts(score, parts, score - sum(part.weight * part.value for part in parts))
+
+    def census(self) -> Census:
+        """Return the constant, and how many slots have been learned; which products share them is not known."""
+        learned = np.count_nonzero(self.weights()[:-1])
+        return Census(np.zeros(2, np.int64), np.array([1, learned]))
+
+    @property
+    def restarts(self) -> int:
+        """0: losses that rise change nothing."""
+        return 0
 
     @property
     def examples(self) -> int:

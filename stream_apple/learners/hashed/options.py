@@ -6,7 +6,7 @@ The configuration is read before numpy and numba are loaded, so nothing here imp
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from stream_apple.learners.declaration import IntegerBounds, NumberBounds, Option, declarations_of
+from stream_apple.learners.declaration import IntegerBounds, NumberBounds, Option, SystemOptions, declarations_of
 
 BITS = IntegerBounds(8, 30)
 LEARNING_RATE = NumberBounds(0, 1000)
@@ -19,11 +19,13 @@ _FEATURE_BYTES = 32  # of each feature of an example
 
 
 @dataclass(frozen=True)
-class HashedOptions:
+class HashedOptions(SystemOptions):
     """All that defines a model except its examples: models with equal options and examples are equal to the bit.
 
     ValueError for a value out of its bounds.
     """
+
+    system = "hashed"
 
     loss: Annotated[Literal["squared", "logistic"], Option("The loss that is minimised.")] = "logistic"
     """The loss that is minimised: `logistic` for binary labels, which are 1 and either -1 or 0; `squared` for
@@ -79,16 +81,6 @@ class HashedOptions:
             raise ValueError(
                 f"personalise: expected {DECLARED['personalise'].option.expected}, found {self.personalise!r}"
             )
-
-    @property
-    def classes(self) -> int:
-        """The number of classes: 0, because labels are binary or real-valued."""
-        return 0
-
-    @property
-    def mixed(self) -> bool:
-        """Whether several predictors are mixed: there is only one."""
-        return False
 
     def identity(self) -> dict[str, Any]:
         """Return all options by name: they name a model."""

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch, joined
 from stream_apple.core.named_arrays import check_kinds, take_over_arrays
 from stream_apple.errors import ModelError
-from stream_apple.learners.port import Change, Description, ScoreParts, Term
+from stream_apple.learners.label_units import LabelUnits
+from stream_apple.learners.port import Census, Change, Description, RowInPlace, ScoreParts, Term
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
@@ -48,6 +49,7 @@ class TupleLearner:
     def __init__(self, options: TupleOptions) -> None:
         self.options = options
         self.progress = progress_of(options)
+        self.units = LabelUnits(0)
         self.generation = 0
         self._model = new_tuple_model(options)
         self._work = new_tuple_scratch(options)
@@ -78,14 +80,18 @@ class TupleLearner:
                 self._cut()
             start = end
 
-    def end_epoch(self) -> Change:
+    def single_row(self, features: int) -> RowInPlace | None:  # noqa: ARG002
+        """Return None: an example alone is a batch of one row."""
+        return None
+
+    def end_epoch(self, *, nominate: bool = False, counted: bool = True) -> Change:  # noqa: ARG002  see the port
         """End an epoch: select tuples, if some will be left out and enough examples were learned."""
         self.progress.end_epoch()
         self.generation += 1
         if not self.options.selects:
             return Change()
         self._model, removed = select_tuples(self._model, self.options.selection_share)
-        return Change(removed=removed)
+        return Change(retired=removed)
 
     @property
     def state(self) -> LearnerState:
@@ -184,6 +190,18 @@ class TupleLearner:
     def truncated(self) -> int:
         """The number of examples whose features were cut off at `max_features_per_example`."""
         return int(self._model.counts[TRUNCATED])
+
+    def census(self) -> Census:
+        """Return how many features there are of each degree; none of them is multiplied further."""
+        slots = self._model.slots
+        monomials = np.bincount(slots["degree"][slots["key"] != 0], minlength=2)
+        monomials[0] = 1
+        return Census(np.zeros_like(monomials), monomials)
+
+    @property
+    def restarts(self) -> int:
+        """0: losses that rise change nothing."""
+        return 0
 
     def _end_of_reservoir(self, batch: Batch, start: int, stop: int) -> tuple[int, bool]:
         """Return the end of the rows of [start, stop) that the reservoir has room for, and whether it is full then."""

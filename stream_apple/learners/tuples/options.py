@@ -6,7 +6,7 @@ A worker reads its configuration before its heavy imports, so nothing here may i
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from stream_apple.learners.declaration import IntegerBounds, NumberBounds, Option, declarations_of
+from stream_apple.learners.declaration import IntegerBounds, NumberBounds, Option, SystemOptions, declarations_of
 
 RESERVOIR = 500
 """The number of examples on which numbers are cut into intervals."""
@@ -84,12 +84,14 @@ TUPLE_DECLARED = {each.name: each for each in declarations_of(DeclaredTupleOptio
 
 
 @dataclass(frozen=True)
-class TupleOptions(DeclaredTupleOptions):
+class TupleOptions(DeclaredTupleOptions, SystemOptions):
     """All that defines a model except its examples. Two learners with equal options and examples are equal to the bit.
 
     ValueError for a value out of its bounds, and for the two combinations that need two labels: the squared loss with
     `selection = "mi"` or with `warm_start = "naive_bayes"`.
     """
+
+    system = "tuples"
 
     def __post_init__(self) -> None:
         for name, declaration in TUPLE_DECLARED.items():
@@ -109,16 +111,6 @@ class TupleOptions(DeclaredTupleOptions):
             elif not of_two_labels and name != "bits" and getattr(self, name) != default:
                 found = getattr(self, name)
                 raise ValueError(f"{name}: expected {default} with loss squared, found {found!r}: it needs two labels")
-
-    @property
-    def classes(self) -> int:
-        """The number of classes of the softmax loss, which this learner does not have: 0."""
-        return 0
-
-    @property
-    def mixed(self) -> bool:
-        """Whether several predictors are mixed: False."""
-        return False
 
     @property
     def selects(self) -> bool:

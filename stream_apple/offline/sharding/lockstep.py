@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.learner_warmup import warm_up_learning
 from stream_apple.learners.apple.merging.merge import Parents, adopt, merge, warm_up_merging
 from stream_apple.learners.apple.merging.mergeable import check_mergeable
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.scores import Scores
+from stream_apple.learners.systems import warm_up_learning
 
 
 class Exchange(NamedTuple):

@@ -6,7 +6,7 @@ The loop knows only these ports: metrics, health and the observer are made elsew
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from stream_apple.learners.apple.parent_selection import Census
+from stream_apple.learners.port import Census
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, TimeBudget

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from stream_apple.learners.apple.options import Options
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.positions.lineage import Provenance
@@ -47,7 +47,7 @@ class MergingContext(NamedTuple):
 
     broker: Broker
     provenance: Provenance
-    options: Options
+    options: LearnerOptions
     new_model: ModelFactory
     recorder: BoundaryRecorder
     now: Callable[[], float] = time.monotonic

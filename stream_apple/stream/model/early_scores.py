@@ -20,12 +20,20 @@ from numpy.typing import NDArray
 
 from stream_apple.core.codec.decode import Decoded
 from stream_apple.core.named_arrays import take_over_arrays
-from stream_apple.learners.apple.label_units import LabelUnits
-from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.state.weights import APPLE, LINEAR
+from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.losses import loss_number, write_losses
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.progress.class_progress import progress_of
-from stream_apple.learners.scores import EARLY, EARLY_LEARNED, EARLY_PUBLISHED, EARLY_STRIDE, NO_EARLY, Scores
+from stream_apple.learners.scores import (
+    EARLY,
+    EARLY_APPLE,
+    EARLY_LEARNED,
+    EARLY_LINEAR,
+    EARLY_PUBLISHED,
+    EARLY_STRIDE,
+    NO_EARLY,
+    Scores,
+)
 
 _PREFIX = "early_"
 _FORGOTTEN = f"{_PREFIX}forgotten"
@@ -52,7 +60,7 @@ class EarlyScores:
     forgotten  how many ids were forgotten before a label came
     """
 
-    def __init__(self, options: Options, units: LabelUnits) -> None:
+    def __init__(self, options: LearnerOptions, units: LabelUnits) -> None:
         self.asked = progress_of(options)
         self.forgotten = 0
         self._units = units
@@ -208,7 +216,11 @@ class EarlyScores:
             kept[EARLY_PUBLISHED] = scores.predictions[row]  # in the unit of the label, as it was published
             return tuple(kept.tolist())
         found = np.full(EARLY, np.nan, np.float32)
-        found[[LINEAR, APPLE, EARLY_PUBLISHED]] = scores.linear[row], scores.apple[row], scores.predictions[row]
+        found[[EARLY_LINEAR, EARLY_APPLE, EARLY_PUBLISHED]] = (
+            scores.linear[row],
+            scores.apple[row],
+            scores.predictions[row],
+        )
         return tuple(found.tolist())
 
     def _forget(self) -> None:
@@ -242,7 +254,7 @@ class EarlyScores:
         """Add the losses of scores float64[n, EARLY] that were given before the labels of these rows came."""
         batch = decoded.batch.select(rows)
         scores = Scores.empty(len(rows))
-        scores.linear[:], scores.apple[:] = early[:, LINEAR], early[:, APPLE]
+        scores.linear[:], scores.apple[:] = early[:, EARLY_LINEAR], early[:, EARLY_APPLE]
         self._units.from_units(batch, scores, 0, len(rows), self._units.scale)
         scores.predictions[:] = early[:, EARLY_PUBLISHED]
         write_losses(self._loss, scores.predictions, batch.labels, scores.losses)

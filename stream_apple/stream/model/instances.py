@@ -8,8 +8,8 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.codec.rejects import explain
-from stream_apple.learners.apple.single_row import SingleRow
 from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.port import RowInPlace
 from stream_apple.learners.scores import Scores
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 
@@ -96,7 +96,7 @@ class InstanceScorer:
 
     def __init__(self, model: PartitionModel) -> None:
         self.model = model
-        self._row: SingleRow | None = None
+        self._row: RowInPlace | None = None
 
     def score(self, batch: Batch) -> list[InstanceScore]:
         """Return what the model says of each row; it raises what `score` raises."""
@@ -108,7 +108,7 @@ class InstanceScorer:
         row.score()
         return _told(self.model, row.scores)
 
-    def _place(self, features: int) -> SingleRow | None:
+    def _place(self, features: int) -> RowInPlace | None:
         """Return a row with room for so many features; None if the model can score only batches."""
         learner, row = self.model.learner, self._row
         if row is None or row.generation != learner.generation or row.room < features:

@@ -26,14 +26,13 @@ from stream_apple.core.input.framing import Schemas
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.errors import ModelError
-from stream_apple.learners.apple.growth import Growth
-from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt
 from stream_apple.learners.apple.merging.mergeable import Mergeable
-from stream_apple.learners.apple.options import Options
 from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.port import Change, LearnerOptions
 from stream_apple.learners.progress.progressive_loss import LossReport
 from stream_apple.learners.scores import Scores
+from stream_apple.learners.systems import new_learner
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.early_scores import EarlyScores
@@ -58,7 +57,7 @@ class ModelSettings(NamedTuple):
     each_digest  whether every end of an epoch has a digest; else, as in a replay, only the last end of a batch has one
     """
 
-    options: Options
+    options: LearnerOptions
     limits: Limits
     epoch_length_ms: int
     max_ahead_ms: int
@@ -90,7 +89,7 @@ class EpochEnd(NamedTuple):
 
     epoch: int
     offset: int
-    growth: Growth
+    growth: Change
     digest: str
     losses: LossReport
 
@@ -156,7 +155,7 @@ class PartitionModel:
         self.next_offset = lineage.start
         self.publish_from = lineage.start
         self.skips: deque[Skip] = deque()
-        self.learner = Learner(settings.options)
+        self.learner = new_learner(settings.options)
         self.ended = Ended()
         self.attachments: Mapping[str, NDArray[np.generic]] = {}
         self.limits = settings.limits
@@ -181,7 +180,7 @@ class PartitionModel:
     def sums(self) -> dict[str, NDArray[np.generic]]:
         """Return all state by name, besides the table and `ended`: the arrays themselves, or read-only copies."""
         return {
-            **self.learner.sums,
+            **self.learner.state.sums,
             "clock": self.clock.state,
             "recent_rejects": self.rejects.recent,
             "reject_run": np.array([self.rejects.run], np.int64),

@@ -3,17 +3,15 @@
 Compiling takes up to a minute, in which a member of a group would hold partitions and do nothing.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import NamedTuple
 
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.jit import is_complete, note_complete
-from stream_apple.learners.apple.learner_warmup import warm_up_learning
 from stream_apple.learners.apple.merging.merge import warm_up_merging, warm_up_starting
-from stream_apple.learners.apple.options import BITS
-from stream_apple.learners.apple.preparation.preparation import ngrams_of
+from stream_apple.learners.systems import ngrams_of, warm_up_learning
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 
@@ -62,7 +60,7 @@ def _what(settings: ModelSettings) -> str:
 def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
     """Have a small model learn samples and end an epoch; only the compiled kernels remain."""
     # The table's size changes no code.
-    small = settings._replace(options=replace(settings.options, bits=BITS.low), start=None, mapping=None, schemas=None)
+    small = settings._replace(options=settings.options.smallest(), start=None, mapping=None, schemas=None)
     warm_up_learning(small.options)
     if settings.merge_every:
         warm_up_merging(small.options)

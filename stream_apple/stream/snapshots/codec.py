@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple
 import msgpack
 
 from stream_apple.errors import SnapshotError, SnapshotMissingError
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.merging.mergeable import Mergeable
 from stream_apple.learners.apple.merging.stacks import copy_into
 from stream_apple.learners.state import block_bounds, bytes_of_rows
@@ -251,7 +252,7 @@ class SnapshotDecoder:
         """Take over the table of the merged model that the snapshot refers to; SnapshotError if it is another's."""
         assert self._manifest is not None
         try:
-            copy_into(self._model.learner.table, merged.table)
+            copy_into(as_apple(self._model.learner).table, merged.table)
             self._learner_digest.add(self._rows, 0, self._blocks[-1][1])
             self._finish(self._manifest)
         except DAMAGES as error:
@@ -306,7 +307,7 @@ class SnapshotDecoder:
         if (found := image.digest(self._learner_digest.finish(image.learned.sums))) != self._pointer.digest:
             raise SnapshotError(f"expected a state with digest {self._pointer.digest}, found {found}")
         if self._kept is not None:
-            self._kept.finish(model.learner.table)
+            self._kept.finish(as_apple(model.learner).table)
 
 
 def read_place(value: bytes | None) -> tuple[str, int, int, int]:

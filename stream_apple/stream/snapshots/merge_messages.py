@@ -21,10 +21,11 @@ import msgpack
 
 from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.errors import SnapshotError
+from stream_apple.learners.apple.learner import as_options
 from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_from
 from stream_apple.learners.apple.new_model import extent_of
-from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.table import empty_table
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.state import block_bounds, bytes_of_rows
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
@@ -262,11 +263,12 @@ class MergeDecoder:
     manifest  the record of the merge; None as long as anything is `left`
     """
 
-    def __init__(self, group: str, number: int, options: Options) -> None:
+    def __init__(self, group: str, number: int, options: LearnerOptions) -> None:
+        own = as_options(options)
         self._group = group
         self._round = number
         self._next = 0
-        self.model = Mergeable(options, empty_table(int(options.bits or 0), extent_of(options)), {})
+        self.model = Mergeable(own, empty_table(int(own.bits or 0), extent_of(own)), {})
         self.manifest: MergeManifest | None = None
         self._rows = self.model.table.rows
         self._blocks = block_bounds(self._rows)

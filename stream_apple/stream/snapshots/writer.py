@@ -240,7 +240,7 @@ class SnapshotWriter:
 
 
 def _table_bytes(partition: Partition) -> int:
-    return int(partition.model.learner.table.slots.nbytes)
+    return sum(array.nbytes for array in partition.model.learner.state.rows.values())
 
 
 class _Transfer:

@@ -21,6 +21,7 @@ from stream_apple.adapters.kafka.client_properties import (
 )
 from stream_apple.core.codec.decode import Decoder
 from stream_apple.errors import ConfigurationError
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.table import SIDES
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -130,10 +131,15 @@ class TestPropertiesTogether:
         def fill(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> None:
             array.view(np.uint8)[:] = draw.integers(0, 256, array.nbytes, np.uint8)
 
-        table = model.learner.table
+        table = as_apple(model.learner).table
         sides = [side for name in SIDES if len(side := getattr(table, name))]
         beside = (table.tags, table.admission_filter, table.companions, *sides)
-        for array in (table.slots, *beside, *model.learner.sums.values(), *model.learner.observed.values()):
+        for array in (
+            table.slots,
+            *beside,
+            *as_apple(model.learner).sums.values(),
+            *as_apple(model.learner).observed.values(),
+        ):
             if array.flags.writeable:
                 fill(array.reshape(-1))
         table.slots["degree"] = 1

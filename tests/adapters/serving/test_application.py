@@ -10,6 +10,7 @@ import pytest
 from adapters.serving.asgi import MAPPED, SOFTMAX, FixedReplicas, Reply, application_of, call, learned
 from support.planted_pair import SETTINGS
 
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.scores import Scores
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -327,7 +328,7 @@ class TestRefused:
     def test_a_score_that_is_not_finite(self) -> None:
         """Is an error of the server's, and no answer."""
         model = learned()
-        model.learner.table.slots["weight"] = np.inf
+        as_apple(model.learner).table.slots["weight"] = np.inf
         reply = ask(FixedReplicas([model]), [{"features": ROW}])
         assert reply.status == 500
         assert "expected a finite score" in reply.json()["error"]

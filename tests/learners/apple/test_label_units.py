@@ -7,9 +7,9 @@ import pytest
 from support.restoring import restored
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.label_units import LabelUnits
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.scores import Scores
 
 SIZE, FEATURES = 400, 4

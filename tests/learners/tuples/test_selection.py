@@ -140,7 +140,7 @@ class TestSelection:
         learn_all(young, coded_batch(codes[:999], codes[:999, 0] > 1))
         learn_all(same, coded_batch(codes, codes[:, 0] >= 0))
         for learner in (young, same):
-            assert learner.end_epoch().removed == 0
+            assert learner.end_epoch().retired == 0
             assert chosen(learner) == []
             assert degrees(learner)[2] == 54
 

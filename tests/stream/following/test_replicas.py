@@ -19,6 +19,7 @@ from support.records import TOPIC, FakeRecord
 from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.errors import ConfigurationError, GapError, ModelError
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.following.replica import GONE_S, DigestCheck, Source
@@ -221,7 +222,7 @@ def test_a_replica_that_differs_gives_no_answer() -> None:
     _loaded(cluster, records[:20])
     settle(replicas, recorder)
     assert replica.model is not None
-    replica.model.learner.table.slots["weight"][-1] += 0.125  # a bit has flipped
+    as_apple(replica.model.learner).table.slots["weight"][-1] += 0.125  # a bit has flipped
     cluster.load(TOPIC, records[20:])
     complete(cluster, Process(cluster, setup=SETUP))
     while not recorder.outcomes[DigestCheck.DIFFERENT]:

@@ -13,6 +13,7 @@ from support.records import DECODER, TOPIC, FakeRecord, good, new_model, stream
 
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import ConfigurationError
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.merging.merge import merge
 from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of, merged_digest
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -74,13 +75,13 @@ def test_a_model_begins_with_what_was_learned_and_with_nothing_else() -> None:
     model, cold = made(0, WARM.provenance.lineage(0, 0)), new_model()
     model.begin()
     assert merged_digest(model.learner) == before
-    assert model.learner.occupied == np.count_nonzero(start.table.slots["key"][:-1]) > 0
+    assert as_apple(model.learner).occupied == np.count_nonzero(start.table.slots["key"][:-1]) > 0
     assert (model.learner.examples, model.next_offset, model.clock.epoch) == (0, 0, -1)
     teacher = new_model()
     teacher.process(stream(600, seed=7))
     batch = DECODER.decode([record.payload for record in stream(9, seed=3)]).batch
-    assert np.array_equal(model.learner.predict(batch), teacher.learner.predict(batch))
-    assert not np.array_equal(model.learner.predict(batch), cold.learner.predict(batch))
+    assert np.array_equal(as_apple(model.learner).predict(batch), as_apple(teacher.learner).predict(batch))
+    assert not np.array_equal(as_apple(model.learner).predict(batch), as_apple(cold.learner).predict(batch))
     model.process(stream(50, seed=9))
     assert start.digest() == before
 

@@ -16,6 +16,7 @@ from support.operations import operations
 from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 
 from stream_apple.errors import ConfigurationError
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.merging.merge import merge
 from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.stream.log.ports import Committed
@@ -203,7 +204,7 @@ class TestMerging:
         world.works(world.leader)
         answer = world.answer(world.follower(world.commits(world.leader)), 0)
         assert isinstance(answer, MergedModel)
-        assert answer.model.table.slots.tobytes() == model.learner.table.slots.tobytes()
+        assert answer.model.table.slots.tobytes() == as_apple(model.learner).table.slots.tobytes()
 
     def test_many_rounds_and_leaders(self) -> None:
         """Each leader knows what those before it have merged, and merges nothing again; all are found later."""
@@ -297,7 +298,7 @@ class TestMerging:
 
     def test_memory(self) -> None:
         """A contribution that is read and merged takes a fraction of what its table would."""
-        table = new_model(settings=SETTINGS).learner.table
+        table = as_apple(new_model(settings=SETTINGS).learner).table
         whole = table.slots.nbytes + table.companions.nbytes
 
         def peak(partitions: int) -> int:

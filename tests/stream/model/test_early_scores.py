@@ -12,8 +12,8 @@ from support.records import DECODER, HOUR, SETTINGS, START, TOPIC, FakeRecord
 
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.learners.apple.label_units import LabelUnits
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.label_units import LabelUnits
 from stream_apple.monitoring.predictors import asked_of, mixture_of
 from stream_apple.stream.model.early_scores import EarlyScores
 from stream_apple.stream.model.partition_model import PartitionModel

@@ -12,7 +12,7 @@ from support.snapshots import pointer
 
 from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.preparation.preparation import ngrams_of
+from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.name_search import Wanted, find_names
 from stream_apple.stream.model.partition_model import PartitionModel

@@ -25,6 +25,7 @@ from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import ModelError, TooManyRejectsError
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.model.reject_counter import RejectLimits
 
@@ -154,7 +155,7 @@ class TestProcess:
         process_in_batches(untouched, [good(0), good(1)])
         untouched.learner.end_epoch()
         scored_after = decode_prediction(result.predictions[2])["prediction"]
-        assert scored_after == untouched.learner.predict(DECODER.decode([good(2).payload]).batch)[0]
+        assert scored_after == as_apple(untouched.learner).predict(DECODER.decode([good(2).payload]).batch)[0]
 
     @pytest.mark.parametrize(
         ("time_ms", "reason", "found"),

@@ -19,7 +19,7 @@ from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.jit import Kernel
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import adopt, merge, start_of
-from stream_apple.learners.apple.preparation.preparation import ngrams_of
+from stream_apple.learners.systems import ngrams_of
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.warmup import warm_up

@@ -16,6 +16,7 @@ from support.snapshots import LINEAGE, PAST, PROVENANCE, RECORDS, empty, grown, 
 from stream_apple.core.batch import Batch
 from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import FormatError, ModelError, SnapshotError
+from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.options import MOST_FIRST_FEATURES, Options
 from stream_apple.learners.apple.state.table import COMPANION, base_features
 from stream_apple.learners.scores import Scores
@@ -110,7 +111,7 @@ class TestRoundTrip:
         for each in (model, restored):
             each.process(records[cut:])
         assert restored.digest() == model.digest()
-        assert len(restored.learner.preparation.splines.features)
+        assert len(as_apple(restored.learner).preparation.splines.features)
 
     def test_a_manifest_with_as_many_first_examples_as_there_can_be(self) -> None:
         """Of what can't be compressed: below Kafka's default limit for a message."""
@@ -175,13 +176,13 @@ class TestRoundTrip:
             "weight", "gradient", "scale", "linear_weight", "linear_gradient", "degree", "parent", "sights", "key"
         ):  # fmt: skip
             model = grown()
-            model.learner.table.slots[name][5] += 1
+            as_apple(model.learner).table.slots[name][5] += 1
             assert model.digest() != digest, name
-        base = base_features(grown().learner.table.slots)
+        base = base_features(as_apple(grown().learner).table.slots)
         for name in COMPANION.names or ():
             for place in (base[0], -1):
                 model = grown()
-                model.learner.table.companions[name][place] += 1
+                as_apple(model.learner).table.companions[name][place] += 1
                 assert model.digest() != digest, name
 
 
@@ -230,7 +231,7 @@ class TestRefusals:
 
     def test_another_configuration(self, taken: Snapshot) -> None:
         """A table of another size does not get these blocks, even under the same fingerprint."""
-        settings = SETTINGS._replace(options=SETTINGS.options.__class__(bits=9))
+        settings = SETTINGS._replace(options=Options(bits=9))
         with pytest.raises(SnapshotError, match="expected"):
             restore(PartitionModel(TOPIC, 0, LINEAGE, settings, DECODER), taken.messages, pointer(taken))
 
@@ -270,6 +271,6 @@ class TestRefusals:
     def test_weights_that_are_not_finite_are_not_saved(self, field: str, value: float) -> None:
         """A broken model must not become what workers restore for ever."""
         model = grown()
-        model.learner.table.slots[field][9] = value
+        as_apple(model.learner).table.slots[field][9] = value
         with pytest.raises(ModelError, match=f"expected finite weights, found {value} among the values of {field}"):
             encode_snapshot(model)

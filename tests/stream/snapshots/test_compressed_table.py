@@ -11,7 +11,7 @@ from support.records import SETTINGS
 from support.snapshots import empty, pointer
 
 from stream_apple.errors import SnapshotError
-from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.learner import Learner, as_apple
 from stream_apple.learners.apple.merging.merge import merge
 from stream_apple.learners.apple.merging.mergeable import Mergeable, ReadableModel, mergeable_of
 from stream_apple.learners.apple.state.table import SIDES
@@ -36,7 +36,7 @@ def contributed(learner: Learner) -> ReadableModel:
     for message in snapshot.messages:
         decoder.add(message)
     assert decoder.left == 0
-    assert not read.learner.table.slots["key"].any()
+    assert not as_apple(read.learner).table.slots["key"].any()
     return ReadableModel(learner.options, table, mergeable_of(read.learner).sums)
 
 

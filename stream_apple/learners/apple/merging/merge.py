@@ -22,13 +22,12 @@ latest examples.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.learners.apple.learner import Learner, is_of_preparation
+from stream_apple.learners.apple.learner import Learner, as_apple, as_options, is_of_preparation
 from stream_apple.learners.apple.merging.buckets import (
     COUNTED,
     Election,
@@ -51,7 +50,6 @@ from stream_apple.learners.apple.merging.stack_reader import StackReader
 from stream_apple.learners.apple.merging.stacks import Stack, copy_into
 from stream_apple.learners.apple.merging.totals import Sums, merge_totals
 from stream_apple.learners.apple.new_model import extent_of
-from stream_apple.learners.apple.options import BITS, Options
 from stream_apple.learners.apple.state.model import OCCUPIED
 from stream_apple.learners.apple.state.table import (
     BUCKET,
@@ -63,6 +61,8 @@ from stream_apple.learners.apple.state.table import (
     taken_count,
 )
 from stream_apple.learners.losses import loss_number
+from stream_apple.learners.port import Learner as Port
+from stream_apple.learners.port import LearnerOptions
 
 Parents = Literal["votes", "union"]
 _NO_KEYS: Words = np.zeros(0, np.uint64)
@@ -117,7 +117,7 @@ class _Part(NamedTuple):
 
 
 def merge(
-    models: Sequence[Learner | Mergeable | ReadableModel],
+    models: Sequence[Port | Mergeable | ReadableModel],
     *,
     parents: Parents = "votes",
     run: _Run = map,
@@ -177,7 +177,7 @@ def merge(
 
 
 def adopt(
-    own: Learner, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
+    learner: Port, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
 ) -> MergeCounts | None:
     """Replace a learner's mergeable part, in place, by the merged model.
 
@@ -188,6 +188,7 @@ def adopt(
 
     Returns the counts of that second merge, or None. ValueError for a model of other options.
     """
+    own = as_apple(learner)
     check_alike([merged.options, own.options])
     counts = None
     if not included and _preparation_of(mergeable_of(own).sums) == _preparation_of(merged.sums):
@@ -198,7 +199,7 @@ def adopt(
     return counts
 
 
-def start_of(learner: Learner) -> Mergeable:
+def start_of(learner: Port) -> Mergeable:
     """Return a copy of the mergeable part, from which other models can start; its nominees are parents.
 
     ConfigurationError if models of these options can't be started from.
@@ -207,18 +208,18 @@ def start_of(learner: Learner) -> Mergeable:
     return _alone(readable_of(learner)).model
 
 
-def warm_up_merging(options: Options) -> None:
+def warm_up_merging(options: LearnerOptions) -> None:
     """Compile everything by merging two small models, and adopting the result; size makes no difference."""
-    small = Learner(replace(options, bits=BITS.low))
+    small = Learner(as_options(options).smallest())
     # One nominee, so that there is a vote.
     small.table.slots["key"][0], small.table.slots["parent"][0] = 1, PARENT | NOMINATED
     small.table.tags[0] = 1
     adopt(small, merge([small, small]).model, included=True, roster_size=2)
 
 
-def warm_up_starting(options: Options) -> None:
+def warm_up_starting(options: LearnerOptions) -> None:
     """Compile what a start from another model calls."""
-    small = Learner(replace(options, bits=BITS.low))
+    small = Learner(as_options(options).smallest())
     adopt(small, start_of(small), included=True, roster_size=1)
 
 

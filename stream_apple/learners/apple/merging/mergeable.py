@@ -1,14 +1,16 @@
 """The part of a model that can be merged, and which models have one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stream_apple.errors import ConfigurationError
-from stream_apple.learners.apple.learner import Learner, is_of_preparation
+from stream_apple.learners.apple.learner import as_apple, is_of_preparation
 from stream_apple.learners.apple.merging.stacks import ReadableTable
 from stream_apple.learners.apple.merging.totals import MERGED_SUMS, Sums
 from stream_apple.learners.apple.options import Options, why_not_merged, why_not_started_from
 from stream_apple.learners.apple.state.table import Table
+from stream_apple.learners.port import Learner as Port
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.state import LearnerState
 from stream_apple.learners.state_digest import state_digest
 
@@ -40,14 +42,15 @@ class ReadableModel(NamedTuple):
     sums: Sums
 
 
-def readable_of(model: Learner | Mergeable) -> ReadableModel:
+def readable_of(model: Port | Mergeable) -> ReadableModel:
     """Return a model that is in memory, as `merge` reads it: the arrays themselves."""
     return ReadableModel(*(model if isinstance(model, Mergeable) else mergeable_of(model)))
 
 
-def mergeable_of(learner: Learner) -> Mergeable:
+def mergeable_of(learner: Port) -> Mergeable:
     """Return the mergeable part of a learner: the arrays themselves."""
-    return mergeable_from(learner.options, learner.table, learner.sums)
+    own = as_apple(learner)
+    return mergeable_from(own.options, own.table, own.sums)
 
 
 def mergeable_from(options: Options, table: Table, sums: Mapping[str, Any]) -> Mergeable:
@@ -56,24 +59,28 @@ def mergeable_from(options: Options, table: Table, sums: Mapping[str, Any]) -> M
     return Mergeable(options, table, kept)
 
 
-def merged_digest(learner: Learner) -> str:
+def merged_digest(learner: Port) -> str:
     """Return `Mergeable.digest` of the mergeable part of a learner."""
     return mergeable_of(learner).digest()
 
 
-def check_mergeable(options: Options) -> None:
+def check_mergeable(options: LearnerOptions) -> None:
     """Raise ConfigurationError if models of these options can't be merged."""
-    if because := why_not_merged(options):
-        raise ConfigurationError(f"merging models: {because}")
+    _check("merging models", why_not_merged, options)
 
 
-def check_startable(options: Options) -> None:
+def check_startable(options: LearnerOptions) -> None:
     """Raise ConfigurationError if no other model can start from one of these options."""
-    if because := why_not_started_from(options):
-        raise ConfigurationError(f"starting from a model: {because}")
+    _check("starting from a model", why_not_started_from, options)
 
 
-def check_alike(options: Sequence[Options]) -> None:
+def _check(what: str, why_not: Callable[[Options], str], options: LearnerOptions) -> None:
+    because = f"expected learner.system = apple, found {options.system}: only its models have a common part"
+    if not isinstance(options, Options) or (because := why_not(options)):
+        raise ConfigurationError(f"{what}: {because}")
+
+
+def check_alike(options: Sequence[LearnerOptions]) -> None:
     """Raise ValueError if there are no options, or if they differ."""
     if not options:
         raise ValueError("merging models: expected at least one, found none")

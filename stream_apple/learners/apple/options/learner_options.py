@@ -7,6 +7,7 @@ from stream_apple.learners.apple.options.contradictions import refuse_contradict
 from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST, DeclaredOptions
 from stream_apple.learners.apple.options.defaults import fill_defaults
 from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, checked_ngrams
+from stream_apple.learners.declaration import SystemOptions
 
 MOST_FIRST_FEATURES = 1 << 15
 """The most features that the first examples have in all: numbers get their splines before the example that no longer
@@ -22,13 +23,15 @@ _PENDING_BYTES = 600  # of an example that waits for its label
 
 
 @dataclass(frozen=True)
-class Options(DeclaredOptions):
+class Options(DeclaredOptions, SystemOptions):
     """All that defines a model but its examples. Two learners with equal options and examples are equal to the bit.
 
     A value out of its bounds raises ValueError, and so do options that exclude each other. None is replaced by the
     default that goes with the other options: with method apple, `combine = "mix"` and what goes with it; with
     `combine = "off"`, and for the other methods, the plain learner's.
     """
+
+    system = "apple"
 
     def __post_init__(self) -> None:
         for name, declaration in DECLARED.items():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.named_arrays import check_kinds
-from stream_apple.core.ngrams import NgramSizes, add_ngrams, ngram_sizes
+from stream_apple.core.ngrams import add_ngrams, ngram_sizes
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation.derived_names import Derived, derived_names
 from stream_apple.learners.apple.preparation.first_examples import NO_EXAMPLES, FirstExamples, fill, fit
@@ -55,7 +55,7 @@ class Preparation:
         self._lookup = look_up_table(NO_SPLINES)
         self._first = NO_EXAMPLES
         self._fitted = np.array([not self.with_splines], np.uint8)
-        self._ngrams = ngrams_of(options)
+        self._ngrams = ngram_sizes(*options.ngrams_of_namespaces())
 
     def derived_names(self) -> dict[int, Derived]:
         """Return the features that were made of others, by key."""
@@ -135,11 +135,6 @@ class Preparation:
         _check_lengths(first, splines)
         self._first, self._fitted = first, arrays[_FITTED].copy()
         self._adopt(splines)
-
-
-def ngrams_of(options: Options) -> NgramSizes:
-    """Return the sizes of n-grams that are features too."""
-    return ngram_sizes(*options.ngrams_of_namespaces())
 
 
 def _check_lengths(first: FirstExamples, splines: Splines) -> None:

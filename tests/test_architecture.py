@@ -28,7 +28,9 @@ _CORE = {
     "core.codec",
     "core.input",
     "learners",
+    "learners.port",
     "learners.progress",
+    "learners.systems",
     "learners.apple",
     "learners.apple.kernels",
     "learners.apple.merging",
@@ -63,7 +65,15 @@ ALLOWED: dict[str, set[str]] = {
     "signals": set(),
     "untrusted": set(),
     # Start-up reads the configuration before numpy is loaded: of the learner, it may know the bounds of options alone.
-    "config": {"core.input", "learners", "learners.apple.options", "errors", "nearest_names", "untrusted"},
+    "config": {
+        "core.input",
+        "learners",
+        "learners.port",
+        "learners.apple.options",
+        "errors",
+        "nearest_names",
+        "untrusted",
+    },
     "core": {"errors"},
     "core.codec": {"core", "errors"},
     "core.input": {"core", "core.codec", "errors"},
@@ -76,6 +86,7 @@ ALLOWED: dict[str, set[str]] = {
     "learners.apple": {
         "core",
         "learners",
+        "learners.port",
         "learners.progress",
         "learners.apple.kernels",
         "learners.apple.multiclass",
@@ -87,6 +98,7 @@ ALLOWED: dict[str, set[str]] = {
     "learners.apple.merging": {
         "core",
         "learners",
+        "learners.port",
         "learners.apple",
         "learners.apple.kernels",
         "learners.apple.multiclass",

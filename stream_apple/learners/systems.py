@@ -26,7 +26,7 @@ def new_learner(options: LearnerOptions) -> Learner:
     return learner
 
 
-def name_of(options: LearnerOptions) -> str:
+def learner_name(options: LearnerOptions) -> str:
     """Return the name of what learns: the system's, or that of its method if it has several."""
     return str(getattr(options, "method", options.system))
 

@@ -65,7 +65,6 @@ class HashedLearner:
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over `LearnerState.sums`; the caller has filled the rows. ValueError for other names or sizes."""
         take_over_arrays(self.state.sums, sums)
-        self.progress.observe_anew()
 
     @property
     def observed(self) -> dict[str, NDArray[np.generic]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -15,7 +15,7 @@ from stream_apple.cli.options.parameters import OutputFolder, WholeNumber, gathe
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.cli.progress import PlainLines
 from stream_apple.errors import ConfigurationError, StreamAppleError
-from stream_apple.learners.apple.options import ALPHA, BITS, LEARNING_RATE, Loss, NumberBounds, Options
+from stream_apple.learners.apple.options import ALPHA, BITS, LEARNING_RATE, NumberBounds, Options
 from stream_apple.signals import Signals
 from study.data_sets import DataSet, FoundSets, find_data_sets
 from study.experiments.experiment import Inquiry
@@ -70,7 +70,7 @@ def _within(bounds: NumberBounds, text: str) -> tuple[float, ...]:
     try:
         numbers = sorted({float(word) for word in text.split(",")})
     except ValueError:
-        raise ValueError(f"expected numbers with commas between, found {text!r}") from None
+        raise ValueError(f"expected numbers separated by commas, found {text!r}") from None
     if wrong := [number for number in numbers if not bounds.hold(number)]:
         raise ValueError(f"expected {bounds}, found {wrong[0]:g}")
     return tuple(numbers)
@@ -84,7 +84,7 @@ def _rates(text: str) -> tuple[float, ...]:
 def _epochs(text: str) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise ValueError(f"expected whole numbers above 0 with commas between, found {text!r}")
+        raise ValueError(f"expected whole numbers above 0, separated by commas, found {text!r}")
     return tuple(dict.fromkeys(map(int, words)))
 
 
@@ -94,7 +94,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 _EPILOG = "\b\n" + "\n".join(
-    ["Experiments:", f"  {EXPANSION}  the above", *(f"  {name}  {shows}" for name, shows in EXPERIMENTS.items())]
+    [
+        "Experiments:",
+        f"  {EXPANSION}  methods of the paper, as above",
+        *(f"  {name}  {shows}" for name, shows in EXPERIMENTS.items()),
+    ]
 )
 
 
@@ -115,15 +119,15 @@ class _StudyCommand(click.Command):
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--experiment", type=click.Choice([EXPANSION, *EXPERIMENTS]), default=EXPANSION, show_default=True,
-    help="What is compared; see below.",
+    help="What to compare; see below.",
 )  # fmt: skip
 @click.option(
     "--methods", callback=_methods, metavar="NAMES",
-    help=f"With commas between; {VOWPAL_SETTINGS}: {', '.join(VOWPAL_CHOICES)}.  "
+    help=f"Methods, separated by commas; {VOWPAL_SETTINGS} stands for {', '.join(VOWPAL_CHOICES)}.  "
     f"[default: {', '.join(n for n, m in METHODS.items() if m.default)}]",
 )  # fmt: skip
-@click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many random splits.")
-@click.option("--rows", type=WholeNumber(10), default=50_000, show_default=True, help="Most rows of a set.")
+@click.option("--seeds", type=click.IntRange(1, 1000), default=3, show_default=True, help="Number of random splits.")
+@click.option("--rows", type=WholeNumber(10), default=50_000, show_default=True, help="At most so many rows of a set.")
 @click.option(
     "--rates", callback=parsed_by(_rates), default="tuned", show_default=True, metavar="tuned|default|NUMBERS",
     help="Learning rates to choose from.",
@@ -140,15 +144,19 @@ class _StudyCommand(click.Command):
     "--bits", type=click.IntRange(BITS.low, BITS.high), help="Bits of all weight tables.  [default: 18, cubic 24]"
 )
 @click.option(
-    "--loss", type=click.Choice(get_args(Loss)), default=Options.loss, show_default=True, help="The loss to minimise."
+    "--loss",
+    type=click.Choice(["squared", "logistic"]),
+    default=Options.loss,
+    show_default=True,
+    help="The loss to minimize.",
 )
 @click.option("--timing/--no-timing", default=True, show_default=True, help="Measure seconds, one run at a time.")
 @click.option("--manifest", type=_FILE, help="Description of the data sets.  [default: manifest.toml in DIR]")
-@click.option("--paper", type=_FILE, help="The paper's results, to show beside these.")
-@click.option("--sets", callback=parsed_by(_words), metavar="NAMES", help="Only these data sets, with commas between.")
+@click.option("--paper", type=_FILE, help="The paper's results, shown next to these.")
+@click.option("--sets", callback=parsed_by(_words), metavar="NAMES", help="Only these data sets, separated by commas.")
 @click.option(
-    "--out", type=OutputFolder(), default=Path("study"), show_default=True,
-    help="Folder for runs, tables and figures.",
+    "--out", type=OutputFolder(), default=Path("build/study"), show_default=True,
+    help="Folder for runs, tables, and figures.",
 )  # fmt: skip
 @click.option(
     "--jobs", type=WholeNumber(1), default=os.cpu_count() or 1, show_default="as many as cores", help="Processes."
@@ -156,10 +164,10 @@ class _StudyCommand(click.Command):
 @gathered(paths=_StudyPaths, settings=StudySettings)
 @click.pass_context
 def command(context: click.Context, experiment: str, paths: _StudyPaths, settings: StudySettings) -> None:
-    """Compare linear, quadratic, cubic, apple and Vowpal Wabbit on the data sets in DIR, as the paper does.
+    """Compare linear, quadratic, cubic, apple, and Vowpal Wabbit on the data sets in DIR, as the paper does.
 
-    Each file of DIR is a set. Finished runs are kept in OUT, so that the same command goes on where it was stopped. The
-    results are OUT/summary.md, figures, and tables for programs. Another experiment writes to a folder of OUT that has
+    Each file of DIR is a set. Finished runs are kept in OUT, so the same command continues where it was stopped. The
+    results are OUT/summary.md, figures, and tables for programs. Each other experiment writes to a folder of OUT with
     its name.
     """
     refuse_writing_over({"--out": paths.out}, [paths.folder])
@@ -185,7 +193,7 @@ def command(context: click.Context, experiment: str, paths: _StudyPaths, setting
             campaign = _run(data_sets, settings, paths, journal, signals, show)
         if signals.stopping():
             kept = len(journal.records)
-            say(f"stopped; {kept:,} finished runs are kept: the same command goes on", err=True)
+            say(f"stopped; {kept:,} finished runs are kept: the same command continues", err=True)
             sys.exit(signals.exit_code)
         say(str(write_report(campaign, paper, notes, paths.out)))
 

@@ -11,15 +11,15 @@ from study.experiments.experiment import Experiment
 
 EXPERIMENTS: Mapping[str, str] = MappingProxyType(
     {
-        "tuples": "pairs and triples of attributes, all and the best share, beside the product and a random forest",
-        "categories": "where tuples of categories are worth it: planted streams that drift, and that do not",
-        "regularisation": "what L2 and L1 do to the error of a linear model, and to its size",
-        "hashing": "features that share weights beside features that keep their identity, in tables of the same sizes",
-        "personal": "personal weights beside shared ones: spam not caught, with planted users",
+        "tuples": "pairs and triples of attributes, all and the best share, the product, and a random forest",
+        "categories": "where tuples of categories are worth it: planted streams, drifting and stationary",
+        "regularization": "what L2 and L1 do to the error of a linear model, and to its size",
+        "hashing": "features that share weights, and features that keep their identity, by the size of the table",
+        "personal": "weights of users in addition to shared ones: spam not caught, with planted users",
         "parallel": "several learners that become one model: Table 1's protocol, and a planted stream",
         "defaults": "what each default of the product is worth, on sets of many kinds",
-        "forest": "the default beside River's adaptive random forest, on the same sets",
-        "streaming": "what is learned from the first 8,000 examples: River, Vowpal Wabbit and the product",
+        "forest": "the default and River's adaptive random forest, on the same sets",
+        "streaming": "what is learned from the first 8,000 examples: River, Vowpal Wabbit, and the product",
     }
 )
 """Name -> what it shows, in a line."""

@@ -97,7 +97,7 @@ def _measured(campaign: Campaign, outcomes: Outcomes) -> Iterator[str]:
         yield from ["Not measured (`--no-timing`).", ""]
     yield from ["## Relative errors", ""]
     yield from [
-        "(error - least) / (greatest - least) of linear, quadratic and cubic: below 0 is better than all three.",
+        "(error - least) / (greatest - least) of linear, quadratic, and cubic: below 0 is better than all three.",
         "",
         *_by_set(outcomes, outcomes.relative_error, show=hundredths),
     ]
@@ -114,7 +114,7 @@ def _products_tested(outcomes: Outcomes) -> Iterator[str]:
         yield from [
             "## Products tested per example",
             "",
-            "Besides the features: products that a picky method computes to decide whether they are to be features.",
+            "In addition to the features: products that a picky method tests before they become features.",
             "",
             *_by_set(outcomes._replace(lines=picky), tested, show=numbers),
         ]
@@ -128,25 +128,25 @@ def _compared(campaign: Campaign, outcomes: Outcomes, paper: Mapping[str, PaperR
     yield from ["## Better or worse", ""]
     yield from [
         "Differences of test errors on the same splits, ± one standard error that allows for the splits' sharing of",
-        "examples. Better and worse are said outside of the 95 % interval only.",
+        "examples. Only differences outside of the 95 % interval are called better or worse.",
         "",
         *comparison(outcomes, "linear"),
     ]
     if STAGE_POLY in campaign.settings.methods:
         yield from comparison(outcomes, STAGE_POLY)
-    yield from ["Geometric means over the sets; in brackets, one standard error to each side.", "", *means(outcomes)]
+    yield from ["Geometric means over the sets; in parentheses, one standard error to each side.", "", *means(outcomes)]
     if hindsight := beside_hindsight(outcomes):
-        yield from ["## Beside the best of Vowpal Wabbit's settings", ""]
+        yield from ["## The best of Vowpal Wabbit's settings", ""]
         yield from [
             "Share of wrong signs before learning, or mean squared error. On each set, the setting of Vowpal Wabbit",
-            "with the least is chosen when all is known; in brackets, which it was. Our errors stand beside, and in",
-            "brackets what they are over the best of all its settings, and over the best of those with `--stage_poly`.",
+            "with the least is chosen in hindsight; its name is in parentheses. The last columns have our errors, and",
+            "their ratios to the best of all its settings, and to the best of those with `--stage_poly`.",
             "",
             *hindsight,
         ]
     yield from ["## Progressive loss over linear's, after every epoch", "", *_epochs(campaign)]
     if paper:
-        yield from ["## Beside the paper", "", *_beside(outcomes, paper)]
+        yield from ["## The paper's errors", "", *_beside(outcomes, paper)]
 
 
 def _at_the_edge(campaign: Campaign, outcomes: Outcomes) -> str | None:
@@ -254,7 +254,7 @@ def _beside(outcomes: Outcomes, paper: Mapping[str, PaperRow]) -> list[str]:
             cells.append(f"{spelled(theirs)} ({NOTHING if over is None else f'{over:.2f}'})")
         rows.append([facts.name, f"{facts.rows:,} of {row.rows:,}", *cells])
     return [
-        "The paper's test errors, and in brackets ours over the paper's. Its headings of alpha are read in reverse:",
+        "The paper's test errors, and in parentheses ours over the paper's. Its headings of alpha are read in reverse:",
         "see the description of the study.",
         "",
         *table(["set", "rows", *labels], rows),

@@ -178,7 +178,7 @@ def test_ctrl_c_keeps_what_is_done(folder: Path, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 128 + signal.SIGINT
-    assert "finished runs are kept: the same command goes on" in said
+    assert "finished runs are kept: the same command continues" in said
     assert "Traceback" not in said
     assert psutil.wait_procs(family, 20)[1] == []
     assert [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
@@ -344,7 +344,7 @@ def test_the_folder_of_results_is_looked_at_first(folder: Path, tmp_path: Path) 
     [
         (("--experiment", "other"), "'other' is not one of 'expansion', "),
         (("--methods", "apples"), "expected some of linear, quadratic"),
-        (("--rates", "fast"), "expected numbers with commas between"),
+        (("--rates", "fast"), "expected numbers separated by commas"),
         (("--rates", "0"), "expected a number above 0"),
         (("--alphas", "3"), "expected a number above 0 and at most 2"),
         (("--epochs", "0"), "expected whole numbers above 0"),

@@ -7,7 +7,7 @@ import pytest
 
 from stream_apple.core.batch import space_key
 from study.data_sets import DataSet
-from study.experiments import hashing, personal, regularisation, streaming
+from study.experiments import hashing, personal, regularization, streaming
 from study.experiments.experiment import Experiment, Inquiry, StudyFinding
 from study.methods import installed_version
 from study.preparation import load_set
@@ -43,10 +43,10 @@ def findings(experiment: Experiment, words: Path, out: Path, seeds: int = 2) -> 
     return found
 
 
-def test_regularisation(words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regularization(words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """L1 leaves fewer weights the stronger it is, weak L2 leaves all; without a penalty both are the same."""
-    monkeypatch.setattr(regularisation, "BITS", 16)  # as many slots as three hundred words need
-    found = findings(regularisation.EXPERIMENT, words, tmp_path)
+    monkeypatch.setattr(regularization, "BITS", 16)  # as many slots as three hundred words need
+    found = findings(regularization.EXPERIMENT, words, tmp_path)
     assert list(found) == ["l2", "l1"]
     l1, l2 = ([row[-1] for row in found[which].rows] for which in ("l1", "l2"))
     assert l1 == sorted(l1, key=lambda count: -int(count or 0))

@@ -1,4 +1,4 @@
-"""Regularisation: what L2 and L1 do to the error of a linear model, and to its size (Cohen's lecture)."""
+"""Regularization: what L2 and L1 do to the error of a linear model, and to its size (Cohen's lecture)."""
 
 from collections.abc import Iterator
 from statistics import fmean

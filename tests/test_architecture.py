@@ -37,6 +37,8 @@ _CORE = {
     "learners.apple.preparation",
     "learners.apple.state",
 }
+# What shows a model, or answers with one, knows what every learner has, and no learner.
+_PORT = {"core", "core.codec", "core.input", "learners", "learners.port", "learners.progress", "learners.systems"}
 _GROUND = {"config", "errors", "untrusted"}
 # The folders of `stream`, from the bottom to the top; those of one layer know nothing of each other.
 STREAM_LAYERS: tuple[tuple[str, ...], ...] = (
@@ -190,10 +192,9 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "untrusted",
     },
-    "monitoring": _CORE
+    "monitoring": _PORT
     | {
         "stream.joining",
-        "learners.apple.multiclass",
         "stream.log",
         "stream.loop.watchers",
         "stream.merging",
@@ -210,8 +211,8 @@ ALLOWED: dict[str, set[str]] = {
     "comparing": _CORE | {"stream.log", "monitoring", "errors", "untrusted"},
     "monitoring.comparison_metrics": {"monitoring", "comparing"},
     "adapters": set(),
-    "adapters.kafka": _CORE | {"stream.log", "config", "errors"},
-    "adapters.kafka.preflight": _CORE
+    "adapters.kafka": _PORT | {"stream.log", "config", "errors"},
+    "adapters.kafka.preflight": _PORT
     | {
         "adapters.kafka",
         "stream.joining",
@@ -224,9 +225,9 @@ ALLOWED: dict[str, set[str]] = {
     },
     "adapters.registry": {"core.codec", "core.input", "config", "errors"},
     # Of the other server it has what browsers are told, and the looks of its page.
-    "adapters.serving": _CORE
+    "adapters.serving": _PORT
     | {"adapters.http", "monitoring", "monitoring.serving_metrics", "stream.following", "stream.model", "errors"},
-    "adapters.http": _CORE | {"monitoring", "stream.partitions", "config", "errors"},
+    "adapters.http": _PORT | {"monitoring", "stream.partitions", "config", "errors"},
     "app": _CORE
     | _STREAM
     | {

@@ -20,6 +20,7 @@ from stream_apple.errors import ConfigurationError
 
 _Facts = dict[str, Any]
 _BAR = 12
+_LOST = {"evictions": "evicted", "refusals": "refused"}
 _SPANS = {"start": "since the start", "epoch": "this epoch", "last_epoch": "last epoch", "recent": "recent"}
 
 
@@ -51,7 +52,7 @@ def command(
     *,
     as_json: bool,
 ) -> None:
-    """Show what a model has found: its heaviest monomials by name, and what each parent's children contribute.
+    """Show what a model has found: its heaviest monomials by name, how full its table is, and how well it predicts.
 
     The models come from the newest snapshots in Kafka, found as a worker finds them; before there is one, from the
     worker of this configuration that runs on this machine; or from any running worker (--url), or a file (--file). A
@@ -108,15 +109,14 @@ def _from_kafka(config: Config, partitions: tuple[int, ...], top: int, target: P
 
 def _show(console: Console, facts: _Facts) -> None:
     # Anyone may have chosen the names in records, so they are never interpreted as markup.
-    options, fill = facts["options"], facts["fill"]
+    options = facts["options"]
     console.print(Text(f"{facts['topic']}-{facts['partition']}", "bold"), Text(f"model {facts['lineage']['model']}"))
     features = number_or_dash(facts["features_per_example"], ".1f")
-    used = f"{fill['occupied']:,} of {fill['slots']:,} slots ({fill['occupied'] / fill['slots']:.1%})"
     for line in (
-        f"{options['method']}, {options['loss']} loss, {options['bits']} bits",
+        f"{facts['kind']}, {options['loss']} loss, {options['bits']} bits",
         f"{facts['examples']:,} examples learned, up to offset {facts['at']:,}; {features} features an example",
-        f"{used}; {fill['evicted']:,} evicted, {fill['refused']:,} refused",
-        *_numbers(facts),
+        *_fill(facts["gauges"]),
+        *facts["notes"],
         _digest(facts),
         *_merging(**facts.get("merging") or {}),
         *_merged_from(facts),
@@ -133,20 +133,21 @@ def _show(console: Console, facts: _Facts) -> None:
     console.print(_monomials("Heaviest monomials", facts["top"]))
     if facts["products"] and facts["products"] != facts["top"]:
         console.print(_monomials("Heaviest products", facts["products"]))
-    if facts["parents"]:
-        console.print(_parents(facts["parents"]))
-    if facts["splines"]:
-        console.print(_splines(facts["splines"]))
+    for each in facts["tables"]:
+        console.print(_shown(**each))
     if facts["classes"]:
         console.print(_classes(facts["classes"]))
     if facts["named"] < 1:
         console.print(Text(f"  {facts['named']:.0%} of the features above have been seen by name"))
 
 
-def _numbers(facts: _Facts) -> Iterator[str]:
-    """Yield a line on splines, unless numbers are learned as they are."""
-    if facts["options"]["discretise"] == "spline":
-        yield f"{facts['numbers']:,} numbers have splines"
+def _fill(gauges: dict[str, float]) -> Iterator[str]:
+    """Yield a line on how full the table is."""
+    slots, occupied = (int(gauges.get(f"table_{name}", 0)) for name in ("slots", "occupied_slots"))
+    if slots:
+        lost = [(int(gauges[f"table_{name}"]), of) for name, of in _LOST.items() if f"table_{name}" in gauges]
+        more = ", ".join(f"{count:,} {of}" for count, of in lost)
+        yield f"{occupied:,} of {slots:,} slots ({occupied / slots:.1%}){more and f'; {more}'}"
 
 
 def _merged_from(facts: _Facts) -> Iterator[str]:
@@ -231,33 +232,40 @@ def _degrees(degrees: list[_Facts]) -> Table:
 
 
 def _monomials(title: str, monomials: list[_Facts]) -> Table:
-    table = _table(title, "monomial", "weight", "salience", "linear", "", numbers=3)
+    """Return a table of monomials, with a column for each predictor whose weights they have."""
+    predictors = list(dict.fromkeys(name for each in monomials for name in each["weights"]))
+    table = _table(title, "monomial", "weight", "salience", *predictors, "", numbers=2 + len(predictors))
     for each in monomials:
         table.add_row(
             Text(each["name"]),
             Text(f"{each['weight']:+z.4f}", "green" if each["weight"] >= 0 else "red"),
             f"{each['salience']:z.4f}",
-            f"{each['linear_weight']:+z.4f}" if each["degree"] == 1 else "",
-            Text("parent" if each["parent"] else "", "dim"),
+            *(f"{each['weights'][name]:+z.4f}" if each["degree"] == 1 else "" for name in predictors),
+            Text(each["mark"], "dim"),
         )
     return table
 
 
-def _parents(parents: list[_Facts]) -> Table:
-    title = "Parents, by what their children add"
-    table = _table(title, "parent", "children", "gain", "salience", "heaviest child", numbers=3)
-    for each in parents:
-        numbers = (f"{each['children']:,}", f"{each['gain']:z.4f}", f"{each['salience']:z.4f}")
-        table.add_row(Text(each["name"]), *numbers, Text(each["heaviest"]))
+def _shown(title: str, columns: list[str], rows: list[list[Any]], note: str) -> Table:
+    """Return a table of the learner's own."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, caption=note)
+    table.caption_justify = "left"
+    for column, *cells in zip(columns, *rows, strict=True):
+        numbers = all(isinstance(each, int | float) for each in cells)
+        table.add_column(column, justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(each)) for each in row))
     return table
 
 
-def _splines(splines: list[_Facts]) -> Table:
-    table = _table("Numbers as splines", "number", "salience", "points", numbers=1)
-    for each in splines:
-        points = "  ".join(f"{point:z.4g}" for point in each["points"])
-        table.add_row(Text(each["name"]), f"{each['salience']:z.4f}", points)
-    return table
+def _cell(cell: str | float | list[float] | None) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, list | tuple):
+        return "  ".join(f"{each:z.4g}" for each in cell)
+    if isinstance(cell, str):
+        return cell
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell:z.4f}"
 
 
 def _classes(classes: list[_Facts]) -> Table:

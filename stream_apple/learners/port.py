@@ -9,6 +9,7 @@ importance weights, float64. A row without a label, or of weight zero, is scored
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -109,39 +110,121 @@ class Change(NamedTuple):
     census: Census = NO_CENSUS
 
 
+class Factor(NamedTuple):
+    """A base feature, or what a learner has derived of one.
+
+    key     of the base feature, uint64: the key under which the feature's name is known
+    ending  follows the name of a derived feature, such as "\u224831" of the spline of an age at 31; else ""
+    """
+
+    key: int
+    ending: str = ""
+
+
 class Term(NamedTuple):
     """A feature of the model, or its part in one score.
 
-    factors  the keys of the base features that are multiplied, uint64, ascending; of a base feature its own;
-             () for the constant, and where the factors are not known
-    weight   by which its value is multiplied
-    value    in the example that is explained; the largest one so far where no example is
+    factors  what is multiplied, ascending; a factor that occurs more than once is repeated; () for the constant
+    weight   by which the feature's value is multiplied
+    value    in the example that is explained; the largest one so far if no example is
+    unknown  how many more factors there are that could not be found
+    weights  of the feature in each of several predictors, in the order in which their names are given
+    mark     a word about the feature, such as "parent"; "" if there is nothing to say
     """
 
-    factors: tuple[int, ...]
+    factors: tuple[Factor, ...]
     weight: float
     value: float
+    unknown: int = 0
+    weights: tuple[float, ...] = ()
+    mark: str = ""
+
+    @property
+    def salience(self) -> float:
+        """The most that the term adds to a score."""
+        return abs(self.weight * self.value)
+
+
+TermCell = Term | str | float | tuple[float, ...] | None
+"""Of a table that is shown: a feature, by its name; a text, a number, several numbers; or nothing."""
+
+
+class TermTable(NamedTuple):
+    """A table that is shown, for people alone.
+
+    title    what its rows are
+    columns  the headings
+    rows     a cell for each column
+    note     what the columns mean, in a sentence or two; "" if that is plain
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[TermCell, ...], ...]
+    note: str = ""
 
 
 class Description(NamedTuple):
-    """What metrics, the page, and `inspect` show of a model; making it changes nothing, and takes a few milliseconds.
+    """What metrics, the page, and `inspect` show of a model; it is made every second, in some tens of microseconds.
 
-    gauges   numbers by name, such as features_per_example or occupied_slots
-    shares   how the published score is mixed: each predictor's share by name; empty if one predictor has it
-    notes    words by name, such as how many tuples were selected
+    kind     which kind of model it is, in a few words
+    gauges   numbers by name; GAUGES are those that have a metric of their own
+    weights  how much of each predictor's score is in the published one, by name; they may be negative, and need not sum
+             to 1; empty if one predictor's score is published
+    shares   how far the predictors are trusted whose scores are mixed, by name; they sum to 1, or are none
+    notes    further sentences
     """
 
+    kind: str
     gauges: Mapping[str, float]
-    shares: Mapping[str, float]
-    notes: Mapping[str, str]
+    weights: Mapping[str, float] = MappingProxyType({})
+    shares: Mapping[str, float] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
+
+
+GAUGES = {
+    "table_slots": "Slots of the model's table.",
+    "table_occupied_slots": "Slots that hold a feature.",
+    "table_evictions": "Features that lost their slot to another.",
+    "table_refusals": "Times that a feature got no slot, since none could be given up.",
+    "drift_restarts": "Times that losses had risen, and what no longer held was forgotten.",
+}
+"""Gauges that have a metric of their own, and what they are; a learner leaves out those that it does not have."""
+
+
+class Findings(NamedTuple):
+    """What a model has found, for the page and `inspect`; making it takes up to a second.
+
+    heaviest    the features of the largest salience, the largest first
+    products    the same of those with more than one factor
+    predictors  the names of the predictors whose weights these terms have
+    tables      what else this learner has to show
+    """
+
+    heaviest: tuple[Term, ...]
+    products: tuple[Term, ...]
+    predictors: tuple[str, ...] = ()
+    tables: tuple[TermTable, ...] = ()
 
 
 class ScoreParts(NamedTuple):
-    """One score taken apart: the published score is `rest` plus the sum of weight times value over `parts`."""
+    """One score taken apart: the weights of features in the whole score, and in each predictor's.
+
+    score   the published one; with classes the logarithm of the class's probability, less the mean of all classes'
+    terms   with their values in the example. The sum of weight times value is the score, but for what is not
+            proportional to a feature: that scores are bounded, and that probabilities are mixed, not scores
+    shares  how much of each predictor's score is in it, to first order, by name, in the order of `Term.weights`; empty
+            if there is one predictor, and so are `Term.weights`
+    label   the class that has this score; None if there are no classes
+    """
 
     score: float
-    parts: tuple[Term, ...]
-    rest: float
+    terms: tuple[Term, ...]
+    shares: Mapping[str, float] = MappingProxyType({})
+    label: int | None = None
+
+
+NO_KEYS = np.zeros(0, np.uint64)
 
 
 class RowInPlace(Protocol):
@@ -235,6 +318,21 @@ class Learner(Protocol):
     def restarts(self) -> int:
         """How often losses rose, so that the model restarted."""
 
+    def describe(self) -> Description:
+        """Return what is shown of the model all the time; nothing changes. Other threads may call this and `find`.
+
+        It may be called while the model learns: then a number may be a moment older than another.
+        """
+
+    def find(self, most: int, known: NDArray[np.uint64] = NO_KEYS) -> Findings:
+        """Return what the model has found, at most `most` of each kind; nothing changes.
+
+        known  keys of base features that may be factors, too, though they have lost their own slots
+        """
+
+    def explain(self, batch: Batch) -> tuple[ScoreParts, ...]:
+        """Take the score of the batch's only row apart, or the score of each class; the model does not change."""
+
     @property
     def examples(self) -> int:
         """The number of examples learned."""
@@ -246,16 +344,3 @@ class Learner(Protocol):
     @property
     def truncated(self) -> int:
         """The number of examples whose features were cut off at `max_features_per_example`."""
-
-
-class DescribedLearner(Learner, Protocol):
-    """A model that says what it has learned."""
-
-    def describe(self) -> Description:
-        """Return what is shown of the model."""
-
-    def heaviest(self, most: int) -> tuple[Term, ...]:
-        """Return the features with the largest weight times value, at most `most` of them, the heaviest first."""
-
-    def explain(self, batch: Batch) -> ScoreParts:
-        """Take the score of the batch's only row apart; the model does not change."""

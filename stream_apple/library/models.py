@@ -36,7 +36,7 @@ from stream_apple.library.featurizer import (
 from stream_apple.library.online import check_lengths, probabilities_of
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.inspection import view_model
-from stream_apple.monitoring.monomial_views import Monomial
+from stream_apple.monitoring.monomials import Monomial
 from stream_apple.monitoring.name_search import newest_names
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild

@@ -23,7 +23,7 @@ from stream_apple.library.online import BEGINNING, OnlineLearner, probabilities_
 from stream_apple.library.parameters import options_of, takes_options, truth, whole_number
 from stream_apple.library.targets import checked_classes, checked_label, checked_labels, checked_weight, checked_weights
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
-from stream_apple.monitoring.monomial_views import Monomial
+from stream_apple.monitoring.monomials import Monomial
 
 __all__ = ["AppleClassifier", "AppleRegressor"]
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from stream_apple.learners.port import GAUGES
+
 PREFIX = "stream_apple_"
 
 
@@ -129,11 +131,7 @@ METRICS = (
         learned_examples="Examples that the model has learned.",
         features_per_example="Mean number of features of an example after expansion.",
         truncated_examples="Examples whose expansion stopped at the feature budget.",
-        table_slots="Room for monomials.",
-        table_occupied_slots="Slots that hold a monomial.",
-        table_evictions="Monomials that lost their slot to another.",
-        drift_restarts="Times that losses had risen, and what no longer held was forgotten.",
-        table_refusals="Times that a monomial found no slot that may be given up.",
+        **GAUGES,
         late_records="Records so far that belong to an epoch that had ended.",
         gap_records="Offsets that were gone before they were learned, in gaps that were accepted.",
         snapshot_bytes="Size of the newest snapshot, if this worker has written it.",
@@ -142,6 +140,7 @@ METRICS = (
         recovery_records_left="Records to replay before the partition is live.",
         recovery_seconds_left="Time until the partition is live at the present speed; NaN at first.",
     ),
+    Metric("learner_value", Gauge, "Further numbers that the model's learner reports.", ("partition", "name")),
     *_MEANS,
     Metric(
         "mixture_weight",
@@ -152,7 +151,7 @@ METRICS = (
     Metric(
         "mixture_share",
         Gauge,
-        "How far linear, average, stack and the latest label are trusted in what is published; their sum is 1.",
+        "How far the predictors are trusted whose scores are mixed; their sum is 1.",
         ("partition", "predictor"),
     ),
     *_QUALITIES,

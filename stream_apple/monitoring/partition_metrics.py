@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stream_apple.core.event_time import EpochClock
-from stream_apple.learners.apple.learner import Learner, as_apple
-from stream_apple.learners.port import Census
+from stream_apple.learners.port import GAUGES, Census, Learner
 from stream_apple.monitoring.catching_up import CatchingUp, Pace
 from stream_apple.monitoring.definitions import MEANS, QUALITIES
 from stream_apple.monitoring.predictors import (
@@ -53,6 +52,7 @@ class PartitionMetrics:
         self._quality: dict[str, dict[str, dict[str, float]]] = {}
         self._mixture = MixtureView({}, {})
         self._degrees: dict[str, dict[str, float]] = {"parents": {}, "monomials": {}}
+        self._further: dict[str, float] = {}
         self._pace = Pace()
         self._asked = AskedView({}, {})
 
@@ -75,7 +75,7 @@ class PartitionMetrics:
         """Return the values of the partition's series, in JSON types.
 
         They are the state, losses and quality by span, the mixture, examples by outcome, parents that were added and
-        removed, counts by degree, the digest, and the gauges.
+        removed, counts by degree, further values of the learner, the digest, and the gauges.
         """
         digest = self._digest
         return {
@@ -89,6 +89,7 @@ class PartitionMetrics:
             "features_left_out_total": self._features_left_out,
             "asked": self._asked._asdict(),
             **self._degrees,
+            "learner_values": self._further,
             "digest": None if digest is None else {"epoch": digest[0], "digest": digest[1]},
             **self._gauges,
         }
@@ -132,7 +133,7 @@ class PartitionMetrics:
         model = partition.model
         self._show_safety(partition)
         self._show_position(model.clock, backlog)
-        self._show_learner(as_apple(model.learner))
+        self._show_learner(model.learner)
         self._show_asked(model.early)
 
     def _show(self, values: Mapping[str, float]) -> None:
@@ -174,7 +175,8 @@ class PartitionMetrics:
         examples = learner.examples  # a thread may be learning: losses are to be of no fewer examples than are shown
         self._show_losses(learner)
         self._show_quality(learner)
-        self._mixture = mixture_of(learner)
+        described = learner.describe()
+        self._mixture = mixture_of(described)
         for name, values in (("mixture_weight", self._mixture.weights), ("mixture_share", self._mixture.shares)):
             for predictor, value in values.items():
                 self._series.set(name, value, predictor)
@@ -183,13 +185,12 @@ class PartitionMetrics:
                 "learned_examples": examples,
                 "features_per_example": learner.features_per_example,
                 "truncated_examples": learner.truncated,
-                "table_slots": learner.capacity,
-                "table_occupied_slots": learner.occupied,
-                "table_evictions": learner.evicted,
-                "table_refusals": learner.refused,
-                "drift_restarts": learner.restarts,
+                **{name: value for name, value in described.gauges.items() if name in GAUGES},
             }
         )
+        self._further = {name: float(value) for name, value in described.gauges.items() if name not in GAUGES}
+        for name, value in self._further.items():
+            self._series.set("learner_value", value, name)
 
     def _show_losses(self, learner: Learner) -> None:
         for span, report in losses_of(learner).items():

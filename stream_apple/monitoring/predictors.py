@@ -5,8 +5,7 @@ Spans are named as the labels of metrics are: start, epoch, last_epoch, recent.
 
 from typing import NamedTuple
 
-from stream_apple.learners.apple.learner import as_apple
-from stream_apple.learners.port import Learner
+from stream_apple.learners.port import Description, Learner
 from stream_apple.learners.progress.class_progress import ClassProgress, ClassReport
 from stream_apple.learners.progress.predictor_quality import QualityReport, Span
 from stream_apple.learners.progress.progressive_loss import LossReport
@@ -19,7 +18,7 @@ class MixtureView(NamedTuple):
     """Says how the published score is mixed; both are empty if it is one predictor's score.
 
     weights  of each predictor's score in it, by name; they may be negative, and need not sum to 1
-    shares   as of `Learner.mixture_shares`
+    shares   how far predictors are trusted, by name
     """
 
     weights: dict[str, float]
@@ -76,12 +75,6 @@ def qualities_of(learner: Learner) -> dict[str, dict[str, QualityReport]]:
     return {name: learner.progress.quality(span) for name, span in _SPANS.items()}
 
 
-def mixture_of(learner: Learner) -> MixtureView:
-    """Return how the learner mixes its predictors' scores now."""
-    if not learner.options.mixed:
-        return MixtureView({}, {})
-    mixing = as_apple(learner)
-    return MixtureView(
-        dict(zip(mixing.predictors, mixing.mixture_weights().tolist(), strict=True)),
-        mixing.mixture_shares(),
-    )
+def mixture_of(described: Description) -> MixtureView:
+    """Return how a learner mixes its predictors' scores now."""
+    return MixtureView(dict(described.weights), dict(described.shares))

@@ -80,7 +80,7 @@ def test_what_rounds_to_nothing_has_no_sign(tmp_path: Path, monkeypatch: pytest.
     model = new_model()
     model.process(RECORDS)
     facts = view_model(model, Names(), 5).facts(5)
-    tiny = {"weight": -1e-6, "linear_weight": -1e-7, "salience": -0.0}
+    tiny = {"weight": -1e-6, "weights": {"linear": -1e-7}, "salience": -0.0}
     text, _ = printed(
         model,
         tmp_path / "model",
@@ -88,7 +88,7 @@ def test_what_rounds_to_nothing_has_no_sign(tmp_path: Path, monkeypatch: pytest.
         top=[each | tiny | {"degree": 1} for each in facts["top"]],
         products=[],
         mixture={"weights": dict.fromkeys(facts["mixture"]["weights"], -1e-9), "shares": {}},
-        splines=[{"name": "a", "salience": -0.0, "points": [-0.0, 1.5]}],
+        tables=[{"title": "t", "columns": ["a", "b", "c"], "rows": [["a", -0.0, [-0.0, 1.5]]], "note": ""}],
     )
     assert "+0.0000" in text
     assert "-0.0000" not in text
@@ -96,14 +96,23 @@ def test_what_rounds_to_nothing_has_no_sign(tmp_path: Path, monkeypatch: pytest.
     assert "-0  1.5" not in text
 
 
-def test_how_many_numbers_have_splines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless numbers are learned as they are."""
+def test_what_the_learner_says_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kind, its notes, how full its table is, and its own tables: with names, numbers, and what is missing."""
+    rows = [["a \u00d7 b", 1234, 0.5, "b"], ["?", 5, 1.25, None]]
+    table = {"title": "Pairs", "columns": ["pair", "count", "sum", "best"], "note": "Of all.", "rows": rows}
     model = new_model()
-    options = view_model(model, Names(), 5).facts(5)["options"]
-    text, _ = printed(model, tmp_path / "model", monkeypatch, options=options | {"discretise": "spline"}, numbers=3)
-    assert "3 numbers have splines\n" in text
-    text, _ = printed(model, tmp_path / "other", monkeypatch, options=options | {"discretise": "none"})
-    assert "have splines" not in text
+    model.process(RECORDS)
+    text, facts = printed(model, tmp_path / "model", monkeypatch, kind="pairs", notes=["2 are new"], tables=[table])
+    assert "  pairs, squared loss, " in text
+    assert "  2 are new\n" in text
+    slots, occupied = (facts["gauges"][f"table_{name}"] for name in ("slots", "occupied_slots"))
+    assert f"{occupied:,} of {slots:,} slots" in text
+    shown = text[text.index("Pairs") :]
+    assert row(shown, "a \u00d7 b") == ["a", "\u00d7", "b", "1,234", "0.5000", "b"]
+    assert row(shown, "?") == ["?", "5", "1.2500"]
+    assert "Of all." in shown
+    text, _ = printed(model, tmp_path / "other", monkeypatch, gauges={})
+    assert "slots" not in text
 
 
 def test_a_server_that_is_no_worker() -> None:

@@ -85,9 +85,9 @@ class TestCommands:
 
     def test_names_of_features(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """And whatever else a model file, or a server that says it is a worker, has in its facts."""
-        monomial = {"name": "a", "weight": 1.0, "salience": 1.0, "linear_weight": 1.0, "degree": 1, "parent": True}
-        parent = {"name": "a", "children": 1, "gain": 1.0, "salience": 1.0, "heaviest": "b"}
-        found = {"top": [monomial], "products": [monomial, monomial], "parents": [parent], "named": 1.0}
+        monomial = {"name": "a", "weight": 1.0, "salience": 1.0, "weights": {"linear": 1.0}, "degree": 1, "mark": "m"}
+        table = {"title": "t", "columns": ["a", "b"], "rows": [["a", 1.0]], "note": "n"}
+        found = {"top": [monomial], "products": [monomial, monomial], "tables": [table], "notes": ["n"], "named": 1.0}
         facts = view_model(new_model(), Names(), 5).facts(5) | found
 
         def spoil(value: Any) -> Any:

@@ -8,7 +8,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.port import DescribedLearner as Learner
+from stream_apple.learners.port import Learner
 from stream_apple.learners.scores import Scores
 
 CATEGORIES, NUMBERS = 4, 2

@@ -30,7 +30,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
 from stream_apple.learners.hashed.learner import HashedLearner
 from stream_apple.learners.hashed.options import HashedOptions
-from stream_apple.learners.port import DescribedLearner as Learner
+from stream_apple.learners.port import Learner
 from stream_apple.learners.scores import Scores
 from stream_apple.learners.state import check_finite
 from stream_apple.learners.tuples.learner import TupleLearner
@@ -124,7 +124,8 @@ class TestRecovery:
         for name, array in learner.observed.items():
             assert np.array_equal(array, other.observed[name], equal_nan=True), name
         assert other.progress.report("whole") == learner.progress.report("whole")
-        assert str(other.describe()) == str(learner.describe())
+        assert other.describe() == learner.describe()
+        assert other.find(10) == learner.find(10)
 
     def test_the_digest_sees_every_array(self, case: Case) -> None:
         """A bit changed anywhere in the state changes the digest."""
@@ -173,7 +174,8 @@ class TestScoring:
             scores_of(learner, case.wide_batch(10))
             learner.explain(batch.rows(5, 6))
             learner.describe()
-            learner.heaviest(10)
+            learner.find(10)
+            learner.census()
             assert learner.digest() == before
             learner.end_epoch()
 
@@ -369,39 +371,66 @@ class TestThreads:
 class TestExplanations:
     """What is shown of a model agrees with what it predicts."""
 
-    def test_the_parts_of_a_score_sum_to_it(self, case: Case) -> None:
-        """The published score is the rest plus weight times value of all parts."""
+    def test_a_score_is_taken_apart(self, case: Case) -> None:
+        """The published score, or one for each class; the constant once; a finite weight in each predictor."""
         learner, batch = case.make(), case.batch()
         learn_all(learner, batch, ENDS)
         scores = scores_of(learner, batch)
         for row in range(0, 40, 8):
             found = learner.explain(batch.rows(row, row + 1))
             if not learner.options.classes:
-                assert found.score == scores.predictions[row]
-            total = found.rest + sum(part.weight * part.value for part in found.parts)
-            assert total == pytest.approx(found.score, rel=1e-5, abs=1e-5)
+                assert [(each.score, each.label) for each in found] == [(scores.predictions[row], None)]
+            else:
+                assert [each.label for each in found] == list(range(learner.options.classes))
+            for each in found:
+                assert sum(not term.factors and not term.unknown for term in each.terms) == 1
+                assert {len(term.weights) for term in each.terms} == {len(each.shares)}
+                assert all(math.isfinite(term.weight) for term in each.terms)
 
     def test_factors_are_those_of_base_features(self, case: Case) -> None:
-        """Ascending keys; a base feature has its own."""
+        """Ascending; a base feature has its own key."""
         learner, batch = case.make(), case.batch()
         learn_all(learner, batch, ENDS)
-        for term in (*learner.heaviest(20), *learner.explain(batch.rows(0, 1)).parts):
+        found = learner.find(1000)
+        explained = learner.explain(batch.rows(0, 1))[0].terms
+        for term in (*found.heaviest, *explained):
             assert list(term.factors) == sorted(term.factors)
         base = set(batch.keys.tolist())
-        explained = {key for term in learner.explain(batch.rows(0, 1)).parts for key in term.factors}
-        assert explained & base
-        known = {key for term in learner.heaviest(1000) for key in term.factors}
+        assert {factor.key for term in explained for factor in term.factors} & base
+        known = {factor.key for term in found.heaviest for factor in term.factors}
         assert known & base or not known  # a learner that stores no keys knows none
+        assert all(len(term.factors) + term.unknown > 1 for term in found.products)
 
     def test_the_heaviest_come_first(self, case: Case) -> None:
         """At most so many as are asked for."""
         learner = case.make()
-        assert learner.heaviest(5) == ()
+        assert learner.find(5).heaviest == ()
         learn_all(learner, case.batch(), ENDS)
-        sizes = [abs(term.weight * term.value) for term in learner.heaviest(5)]
+        sizes = [term.salience for term in learner.find(5).heaviest]
         assert len(sizes) == 5
         assert sizes == sorted(sizes, reverse=True)
-        assert [abs(term.weight * term.value) for term in learner.heaviest(3)] == sizes[:3]
+        assert [term.salience for term in learner.find(3).heaviest] == sizes[:3]
+
+    def test_tables_have_a_cell_for_each_column(self, case: Case) -> None:
+        """At most so many rows as are asked for."""
+        learner = case.make()
+        learn_all(learner, case.batch(), ENDS)
+        for table in learner.find(4).tables:
+            assert table.title
+            assert 0 < len(table.rows) <= 4
+            assert {len(row) for row in table.rows} == {len(table.columns)}
+
+    def test_features_are_counted_by_degree(self, case: Case) -> None:
+        """The constant first; together they fill the slots that are occupied."""
+        learner = case.make()
+        assert learner.census().monomials.sum() == 1
+        learn_all(learner, case.batch(), ENDS)
+        found = learner.census()
+        assert found.monomials[0] == 1
+        assert found.monomials[1] > 0
+        assert found.parents[1:].sum() <= found.monomials.sum()
+        occupied = learner.describe().gauges.get("table_occupied_slots")
+        assert occupied in {None, found.monomials[1:].sum()}
 
     def test_gauges_are_numbers(self, case: Case) -> None:
         """Before the first example, too; names do not change with what was learned."""
@@ -411,7 +440,8 @@ class TestExplanations:
         after = learner.describe()
         assert before.gauges.keys() == after.gauges.keys()
         assert all(math.isfinite(value) for value in after.gauges.values())
-        assert all(isinstance(note, str) for note in after.notes.values())
+        assert all(isinstance(text, str) for text in (after.kind, *after.notes))
+        assert bool(after.weights) == learner.options.mixed
 
 
 class TestOptions:

@@ -120,8 +120,8 @@ def test_predictors_of_a_mixture_have_sums_of_their_own() -> None:
     model = AppleClassifier(shuffle=False).fit(frame, labels)
     learner = model._online.learner
     row = model._rows(frame[:1], model._featurizer, reset=False)
-    places, _, _ = as_apple(learner).active_features(row)
-    assert len(places) == len(set(places.tolist())), "a product of two parents is one feature"
+    (parts,) = learner.explain(row)
+    assert len(parts.terms) == len({term.factors for term in parts.terms}), "a product of two parents is one feature"
     (found,) = explain_scores(learner, model._featurizer.names, row)
     assert [each.name for each in found.predictors] == list(as_apple(learner).predictors)
     assert [each.share for each in found.predictors] == as_apple(learner).mixture_weights().tolist()

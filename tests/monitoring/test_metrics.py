@@ -75,6 +75,9 @@ def test_a_model_that_comes_to_us_is_shown_whole() -> None:
         found = [samples[name, frozenset({own, ("degree", str(degree))})] for degree in range(len(counts))]
         assert found == counts.tolist()
         assert sum(found) > 1
+    gauges = model.learner.describe().gauges
+    assert samples["table_occupied_slots", frozenset({own})] == gauges["table_occupied_slots"] > 1
+    assert samples["learner_value", frozenset({own, ("name", "constant_weight")})] == gauges["constant_weight"] != 0
 
 
 def test_auc_and_calibration_are_shown_of_two_labels() -> None:
@@ -98,10 +101,10 @@ def test_a_third_label_ends_auc_where_it_was_shown() -> None:
     model = new_model()
     owned = PartitionMetrics(Metrics()._all, model.partition)
     model.process([good(at, at % 2) for at in range(10)])
-    owned._show_learner(as_apple(model.learner))
+    owned._show_learner(model.learner)
     assert owned.facts()["quality"]["start"]["published"]["auc"] >= 0.0
     model.process([good(10, 5.0)])
-    owned._show_learner(as_apple(model.learner))
+    owned._show_learner(model.learner)
     assert math.isnan(owned.facts()["quality"]["start"]["published"]["auc"])
     owned.remove()
     assert owned.facts()["quality"] == {}

@@ -13,6 +13,8 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.appraisal import Appraiser
+from stream_apple.learners.apple.describing import Monomials, findings_of
+from stream_apple.learners.apple.explaining import BLOCKS, Active, class_weights, parts_of
 from stream_apple.learners.apple.growth import UNCHANGED, grow
 from stream_apple.learners.apple.kernels.drift import empty_watch, restart
 from stream_apple.learners.apple.kernels.mixed import process_mixed
@@ -40,9 +42,18 @@ from stream_apple.learners.apple.state.model import (
 )
 from stream_apple.learners.apple.state.recent import forget_recent, longest_recent, recent_examples
 from stream_apple.learners.apple.state.table import Table
-from stream_apple.learners.apple.state.weights import predictor_names
+from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR, predictor_names, weights_at
 from stream_apple.learners.label_units import LABEL_UNITS, LabelUnits
-from stream_apple.learners.port import NO_CENSUS, Census, Change, LearnerOptions
+from stream_apple.learners.port import (
+    NO_CENSUS,
+    NO_KEYS,
+    Census,
+    Change,
+    Description,
+    Findings,
+    LearnerOptions,
+    ScoreParts,
+)
 from stream_apple.learners.port import Learner as Port
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
@@ -126,10 +137,10 @@ class Learner:
         self._make_room(len(prepared.keys))
         return SingleRow(self, row, prepared, prepare)
 
-    def active_features(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
-        """Return the slots of the only row's features, int64[k], their values, float32[k], and the published score.
+    def active_features(self, batch: Batch) -> Active:
+        """Return the features of the only row, the constant among them, which has the last slot of the table.
 
-        The constant, which has the last slot of the table, is one of the features. The model does not change.
+        The model does not change.
         """
         scores = Scores.empty(1)
         prepared = self.preparation.prepare(batch, 0, 1)
@@ -141,7 +152,8 @@ class Learner:
         # The kernel writes a feature that it reaches again behind the last one; it stays there if no other follows.
         size -= int(slots[size - 1] in slots[: size - 1])
         self.units.from_units(prepared, scores, 0, 1, self.units.scale)
-        return slots[:size].astype(np.int64), self._work.features.x[:size].copy(), float(scores.predictions[0])
+        values = self._work.features.x[:size].copy()
+        return Active(slots[:size].astype(np.int64), values, float(scores.predictions[0]))
 
     def end_epoch(self, *, nominate: bool = False, counted: bool = True) -> Change:
         """End an epoch: with method apple, make the best monomials parents.
@@ -289,6 +301,57 @@ class Learner:
         mixture = self._state.mixture
         shares = dict(zip(SHARED, mixture.shares.tolist(), strict=False))
         return shares | dict(zip(LATE_SHARED, mixture.late.tolist(), strict=False)) if is_late(mixture) else shares
+
+    def describe(self) -> Description:
+        """Return what is shown of the model all the time; see `learners/port.py`."""
+        preparation, slots = self.preparation, self.table.slots
+        splines = int(np.count_nonzero(np.diff(preparation.splines.ends, prepend=0)))
+        gauges = {
+            "table_slots": self.capacity,
+            "table_occupied_slots": self.occupied,
+            "table_evictions": self.evicted,
+            "table_refusals": self.refused,
+            "table_deferrals": self.deferred,
+            "drift_restarts": self.restarts,
+            "splines": splines,
+            "constant_weight": float(slots["weight"][-1]),
+        }
+        notes = (f"{splines:,} numbers have splines",) if self.options.discretise != "none" else ()
+        weights = dict(zip(self.predictors, self.mixture_weights().tolist(), strict=False))
+        shares = self.mixture_shares() if self.options.mixed else {}
+        return Description(self.options.method, gauges, weights, shares, notes)
+
+    def find(self, most: int, known: NDArray[np.uint64] = NO_KEYS) -> Findings:
+        """Return what the model has found; see `learners/port.py`."""
+        return findings_of(self.table, self.preparation, most, known)
+
+    def explain(self, batch: Batch) -> tuple[ScoreParts, ...]:
+        """Take the score of the batch's only row apart, or that of each class; the model does not change."""
+        places, values, score = self.active_features(batch)
+        table, constant = self.table, len(self.table.slots) - 1
+        bases = table.slots["key"][places[table.slots["degree"][places] == 1]]
+        monomials = Monomials(table, self.preparation, np.concatenate([batch.keys, bases]))
+        factors = [monomials.factors_at(place) for place in places.tolist()]
+        added, shares = np.zeros((1, len(places))), {"apple": 1.0}
+        if not self.options.classes:
+            # Kernels have labels that are amounts in units; their centre is the score if nothing has been learned.
+            added[0, places == constant], width = self.units.scale
+            weights = weights_at(table, places, self._state.rule.shrinkage)
+            if self.options.mixed:
+                shares = dict(zip(self.predictors, self.mixture_weights().tolist(), strict=True))
+            else:
+                weights = weights[APPLE : APPLE + 1]
+            return (parts_of(score, factors, values, shares, np.concatenate([width * weights, added])),)
+        scores = Scores.empty(1, self.options.classes)
+        self.score_rows(batch, 0, 1, scores)
+        logs = np.log(scores.all_probabilities[0])
+        if self.options.mixed:
+            shares = dict(zip(BLOCKS, self.mixture_weights()[[LINEAR, AVERAGE, APPLE]].tolist(), strict=True))
+        weights = class_weights(table, places, self.options.classes, tuple(shares))
+        return tuple(
+            parts_of(of_class, factors, values, shares, np.concatenate([weights[:, :, label], added]), label)
+            for label, of_class in enumerate((logs - logs.mean()).tolist())
+        )
 
     def census(self) -> Census:
         """Return how many monomials and parents there are of each degree.

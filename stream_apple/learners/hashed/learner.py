@@ -14,7 +14,17 @@ from stream_apple.learners.hashed.regularisation import write_weights
 from stream_apple.learners.hashed.rows import process_hashed_rows
 from stream_apple.learners.hashed.table import EXAMPLES, FEATURES, TRUNCATED, new_model, new_work
 from stream_apple.learners.label_units import LabelUnits
-from stream_apple.learners.port import Census, Change, Description, RowInPlace, ScoreParts, Term
+from stream_apple.learners.port import (
+    NO_KEYS,
+    Census,
+    Change,
+    Description,
+    Factor,
+    Findings,
+    RowInPlace,
+    ScoreParts,
+    Term,
+)
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
@@ -91,37 +101,33 @@ class HashedLearner:
         return weights
 
     def describe(self) -> Description:
-        """Return what is shown of the model: how much it has learned, and how many of its weights are not 0."""
-        gauges = {
-            "examples": float(self.examples),
-            "features_per_example": self.features_per_example if self.examples else 0.0,
-            "slots": float(len(self._model.slots) - 1),
-            "weights_not_zero": float(np.count_nonzero(self.weights()[:-1])),
-            "truncated_examples": float(self.truncated),
-        }
-        return Description(gauges, {}, {})
+        """Return what is shown of the model."""
+        return Description("shared weights", {"table_slots": float(len(self._model.slots) - 1)})
 
-    def heaviest(self, most: int) -> tuple[Term, ...]:
-        """Return the slots with the largest weight times value; keys are not stored, so no factors are known."""
+    def find(self, most: int, known: NDArray[np.uint64] = NO_KEYS) -> Findings:  # noqa: ARG002  no keys are stored
+        """Return the slots of the largest weight times value; which features have them is not known."""
         weights, scales = self.weights()[:-1], self._model.slots["scale"][:-1]
         sizes = np.abs(weights) * scales
         used = np.flatnonzero(sizes)
         chosen = used[np.argsort(-sizes[used], kind="stable")][:most]
-        return tuple(Term((), float(weights[slot]), float(scales[slot])) for slot in chosen)
+        return Findings(tuple(Term((), float(weights[slot]), float(scales[slot]), unknown=1) for slot in chosen), ())
 
-    def explain(self, batch: Batch) -> ScoreParts:
+    def explain(self, batch: Batch) -> tuple[ScoreParts, ...]:
         """Take the score of the batch's only row apart; the model does not change.
 
-        Features of the row that share a slot have the same weight. `rest` is not 0 only if the score was clipped.
+        Features of the row that share a slot have the same weight. The score is not the sum only if it was clipped.
         """
         scores = Scores.empty(1)
         self.score_rows(batch, 0, 1, scores)
-        score, weights = float(scores.predictions[0]), self.weights()
-        parts = (
+        weights = self.weights()
+        terms = (
             Term((), float(weights[-1]), 1.0),
-            *(Term(factors, float(weights[slot]), x) for factors, slot, x in list_features(self._model.rule, batch, 0)),
+            *(
+                Term(tuple(map(Factor, factors)), float(weights[slot]), x)
+                for factors, slot, x in list_features(self._model.rule, batch, 0)
+            ),
         )
-        return ScoreParts(score, parts, score - sum(part.weight * part.value for part in parts))
+        return (ScoreParts(float(scores.predictions[0]), terms),)
 
     def census(self) -> Census:
         """Return the constant, and how many slots have been learned; which products share them is not known."""

@@ -3,29 +3,37 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.learners.port import Term
+from stream_apple.learners.port import Factor, Findings, Term
 from stream_apple.learners.tuples.model import FeatureSlots, TupleModel
 
 MOST_BASE = 4096
 """The most base features among which the factors of products of more than two are searched."""
 
 
-def heaviest_features(model: TupleModel, most: int) -> tuple[Term, ...]:
-    """Return the features with the largest |weight| times scale, at most `most`, the heaviest first."""
-    slots = model.slots
+def heaviest_features(model: TupleModel, most: int) -> Findings:
+    """Return the features, and the tuples, with the largest |weight| times scale, at most `most` of each."""
+    slots = model.slots[:-1]
     sizes = np.abs(slots["weight"].astype(np.float64) * slots["scale"])
-    order = np.lexsort((slots["key"], -sizes))[:most]
+    order = np.lexsort((slots["key"], -sizes))
     order = order[sizes[order] > 0.0]
-    return terms_of(model, order, slots["scale"][order])
+    heaviest, tuples = order[:most], order[slots["degree"][order] > 1][:most]
+    return Findings(
+        terms_of(model, heaviest, slots["scale"][heaviest]), terms_of(model, tuples, slots["scale"][tuples])
+    )
 
 
 def terms_of(model: TupleModel, places: NDArray[np.int64], values: NDArray[np.float32]) -> tuple[Term, ...]:
     """Return the features in these slots, with these values."""
     base = base_keys(model.slots)
     return tuple(
-        Term(factors_of(base, int(owner["key"]), int(owner["degree"])), float(owner["weight"]), float(value))
+        _term(base, int(owner["key"]), int(owner["degree"]), float(owner["weight"]), float(value))
         for owner, value in zip(model.slots[places], values, strict=True)
     )
+
+
+def _term(base: NDArray[np.uint64], key: int, degree: int, weight: float, value: float) -> Term:
+    found = factors_of(base, key, degree)
+    return Term(tuple(map(Factor, found)), weight, value, unknown=degree - len(found))
 
 
 def base_keys(slots: FeatureSlots) -> NDArray[np.uint64]:

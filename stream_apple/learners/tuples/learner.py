@@ -10,7 +10,7 @@ from stream_apple.core.batch import Batch, joined
 from stream_apple.core.named_arrays import check_kinds, take_over_arrays
 from stream_apple.errors import ModelError
 from stream_apple.learners.label_units import LabelUnits
-from stream_apple.learners.port import Census, Change, Description, RowInPlace, ScoreParts, Term
+from stream_apple.learners.port import NO_KEYS, Census, Change, Description, Findings, RowInPlace, ScoreParts
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
@@ -142,12 +142,9 @@ class TupleLearner:
         """Return what is shown of the model."""
         model, order, level = self._model, self.options.order, int(self._model.counts[LEVEL])
         gauges = {
-            "examples": float(self.examples),
-            "features_per_example": self.features_per_example if self.examples else 0.0,
-            "occupied_slots": float(model.counts[OCCUPIED]),
-            "slots": float(len(model.slots) - 1),
-            "refused_features": float(model.counts[REFUSED]),
-            "truncated_examples": float(self.truncated),
+            "table_slots": float(len(model.slots) - 1),
+            "table_occupied_slots": float(model.counts[OCCUPIED]),
+            "table_refusals": float(model.counts[REFUSED]),
             "cut_numbers": float(len(model.cuts.features)),
             "selected_tuples": float(len(model.chosen)),
             "naive_bayes_trust": float(model.trust[TRUST]),
@@ -157,24 +154,24 @@ class TupleLearner:
             stage = f"{len(model.chosen)} selected tuples of up to {order} attributes"
             if level <= order:
                 stage = f"tuples of {level} attributes are explored, {len(model.chosen)} of fewer are selected"
-        return Description(gauges, {}, {"tuples": stage})
+        return Description(f"tuples of {order} attributes", gauges, notes=(stage,))
 
-    def heaviest(self, most: int) -> tuple[Term, ...]:
-        """Return the features with the largest weight times value, at most `most` of them, the heaviest first."""
+    def find(self, most: int, known: NDArray[np.uint64] = NO_KEYS) -> Findings:  # noqa: ARG002  no slot is ever lost
+        """Return the features and the tuples of the largest salience, at most `most` of each."""
         return heaviest_features(self._model, most)
 
-    def explain(self, batch: Batch) -> ScoreParts:
+    def explain(self, batch: Batch) -> tuple[ScoreParts, ...]:
         """Take the score of the batch's only row apart; the model does not change.
 
-        The parts are the features that have a slot. The rest is the naive Bayes start, and what clipping has changed.
+        The terms are the features that have a slot. What is missing is the naive Bayes start, and what clipping has
+        changed.
         """
         scores, work = Scores.empty(1), self._work
         work.slots[:] = -1
         self.score_rows(batch, 0, 1, scores)
         found = int(np.count_nonzero(work.slots >= 0))
-        score = float(scores.predictions[0])
-        parts = terms_of(self._model, work.slots[:found], work.values[:found])
-        return ScoreParts(score, parts, score - sum(part.weight * part.value for part in parts))
+        terms = terms_of(self._model, work.slots[:found], work.values[:found])
+        return (ScoreParts(float(scores.predictions[0]), terms),)
 
     @property
     def examples(self) -> int:

@@ -124,6 +124,7 @@ def regrouped(metrics: Metrics) -> dict[str, Any]:
                 },
                 "parents": {labels["degree"]: value for labels, value in mine("parents")},
                 "monomials": {labels["degree"]: value for labels, value in mine("monomials")},
+                "learner_values": {labels["name"]: value for labels, value in mine("learner_value")},
                 "digest": {"epoch": digests[0]["epoch"], "digest": digests[0]["digest"]} if digests else None,
                 **{row.name: value for row in METRICS if row.labels == BY_PARTITION for _, value in mine(row.name)},
             }

@@ -17,6 +17,7 @@ from learners.hashed.rows import (
 
 from stream_apple.learners.hashed.learner import HashedLearner
 from stream_apple.learners.hashed.options import HashedOptions
+from stream_apple.learners.port import Factor
 from stream_apple.learners.scores import Scores
 
 BITS = 8
@@ -98,17 +99,18 @@ def test_the_heaviest_slots_and_how_many_have_weights_are_described() -> None:
     learner = HashedLearner(HashedOptions(bits=BITS))
     rows = [{11: 1.0, 12: 0.1}] * 20
     learner.learn(batch_of(rows, [1.0, 1.0, 1.0, -1.0] * 5), 0, 20, Scores.empty(20))
-    term = learner.heaviest(1)[0]
-    assert term.factors == ()
+    term = learner.find(1).heaviest[0]
+    assert (term.factors, term.unknown) == ((), 1)
     assert term.weight in learner.weights()
-    assert learner.describe().gauges["weights_not_zero"] == 2.0
+    assert learner.census().monomials.tolist() == [1, 2]
 
 
 def test_an_explanation_names_the_features() -> None:
     """Each with its own key and value, even if it shares its weight."""
     one, other = keys_of_one_slot(BITS)
     learner = learned(batch_of([{one: 1.0, other: 0.5}] * 9, [1.0] * 9), bits=BITS)
-    found = learner.explain(batch_of([{one: 1.0, other: 0.25}], [math.nan]))
-    assert [(part.factors, part.value) for part in found.parts] == [((), 1.0), ((one,), 1.0), ((other,), 0.25)]
-    assert found.parts[1].weight == found.parts[2].weight
-    assert found.rest == pytest.approx(0.0, abs=1e-9)
+    (found,) = learner.explain(batch_of([{one: 1.0, other: 0.25}], [math.nan]))
+    expected = [((), 1.0), ((Factor(one),), 1.0), ((Factor(other),), 0.25)]
+    assert [(term.factors, term.value) for term in found.terms] == expected
+    assert found.terms[1].weight == found.terms[2].weight
+    assert found.score == pytest.approx(sum(term.weight * term.value for term in found.terms), abs=1e-9)

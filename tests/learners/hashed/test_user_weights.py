@@ -79,10 +79,11 @@ def test_an_explanation_has_the_products_of_the_user() -> None:
     """Factors are the keys of user and feature, ascending."""
     rows = _of_users([{5: 2.0}] * 20)
     learner = learned(batch_of(rows, [1.0, -1.0] * 10, spaces=SPACES), bits=BITS, personalise="user")
-    found = learner.explain(batch_of([{5: 2.0, USERS[0]: 0.5}], [math.nan], spaces=SPACES))
-    assert [part.factors for part in found.parts] == [(), (5,), (USERS[0],), (5, USERS[0])]
-    assert [part.value for part in found.parts] == [1.0, 2.0, 0.5, 1.0]
-    assert found.rest == pytest.approx(0.0, abs=1e-9)
+    (found,) = learner.explain(batch_of([{5: 2.0, USERS[0]: 0.5}], [math.nan], spaces=SPACES))
+    keys = [tuple(factor.key for factor in term.factors) for term in found.terms]
+    assert keys == [(), (5,), (USERS[0],), (5, USERS[0])]
+    assert [term.value for term in found.terms] == [1.0, 2.0, 0.5, 1.0]
+    assert found.score == pytest.approx(sum(term.weight * term.value for term in found.terms), abs=1e-9)
 
 
 def test_a_batch_without_namespaces_is_refused() -> None:

@@ -102,9 +102,9 @@ class TestUpdate:
         for order in (2, 3, 4):
             learner = tuple_learner(order=order, discretise="none")
             learn_all(learner, batch)
-            terms = [term for term in learner.explain(batch.rows(7, 8)).parts if len(term.factors) == order]
+            terms = [term for term in learner.explain(batch.rows(7, 8))[0].terms if len(term.factors) == order]
             expected = set(itertools.combinations(sorted(batch.keys[42:48].tolist()), order))
-            assert {term.factors for term in terms} == expected
+            assert {tuple(factor.key for factor in term.factors) for term in terms} == expected
 
 
 class TestNaiveBayesStart:

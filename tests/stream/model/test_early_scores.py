@@ -109,7 +109,7 @@ def test_what_was_published_is_what_the_mixture_learns_from() -> None:
     first, second = without.process(records), with_many.process(records)
     assert first.predictions != second.predictions
     assert not without.image().sums["late"].any()
-    shares = mixture_of(with_many.learner).shares
+    shares = mixture_of(with_many.learner.describe()).shares
     assert set(shares) == {"linear", "average", "stack", "constant", "slow_linear"}
     assert sum(shares.values()) == pytest.approx(1.0)
 

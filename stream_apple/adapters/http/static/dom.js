@@ -17,9 +17,11 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** Replace the rows of a table's body; each cell is told its column's name, which stands beside it on a narrow screen. */
-export function putRows(selector, rows) {
-  const table = document.querySelector(selector);
+/** Replace the rows of the body of the table that the selector finds. */
+export const putRows = (selector, rows) => setRows(document.querySelector(selector), rows);
+
+/** Replace the rows of a table's body; each cell gets its column's name, which is shown next to it on a narrow screen. */
+export function setRows(table, rows) {
   const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
   for (const row of rows) {
     [...row.cells].forEach((cell, index) => {

@@ -1,11 +1,9 @@
 // What /model says of one partition's model.
 
-import { $, element, filling, put, putRows } from "./dom.js";
-import { compact, loss, percent, plural, signed, sum, whole } from "./numbers.js";
+import { $, element, filling, put, putRows, setRows } from "./dom.js";
+import { compact, loss, percent, plural, signed, whole } from "./numbers.js";
 
-const PARENTS = 12;
-const CLASSES = 20;
-const SPLINES = 20;
+const ROWS = 20; // of a table
 const DEGREES = ["", "features", "pairs", "triples"];
 
 function named(name) {
@@ -20,25 +18,26 @@ function named(name) {
 /** Draw everything that /model says; `list` is which monomials are listed, products or top. */
 export function drawModel(model, list) {
   drawMonomials(model, list);
-  drawParents(model);
   drawMixture(model);
   drawClasses(model.classes);
-  drawSplines(model);
-  const fill = model.fill;
-  const share = fill.occupied / fill.slots;
+  put("tables", ...model.tables.map(panelOf));
+  const { table_slots: slots, table_occupied_slots: occupied, table_evictions: evicted, table_refusals: refused } = model.gauges;
+  const share = occupied / slots;
   $("fill").setAttribute("role", "img");
   $("fill").setAttribute("aria-label", `${percent(share)} of the slots hold a monomial`);
   put("fill", filling(share));
-  put("fill-more", `${whole(fill.occupied)} of ${whole(fill.slots)} slots (${percent(share)}); ${whole(fill.evicted)} evicted, ${whole(fill.refused)} refused since the model's start`);
+  const lost = [[evicted, "evicted"], [refused, "refused"]].filter(([count]) => count !== undefined).map(([count, what]) => `${whole(count)} ${what}`);
+  put("fill-more", `${whole(occupied)} of ${whole(slots)} slots (${percent(share)})${lost.length ? `; ${lost.join(", ")} since the model's start` : ""}`);
   const most = Math.max(1, ...model.degrees.map((each) => each.monomials));
   put("degrees", element("div", { class: "rows" }, ...model.degrees.flatMap((each) => [
     element("span", {}, DEGREES[each.degree] ?? `of degree ${each.degree}`),
     element("span", { class: "track", "aria-hidden": "true" }, filling(each.monomials / most)),
-    element("span", { class: "number" }, `${compact(each.monomials)}, ${plural(each.parents, "parent")}`),
+    element("span", { class: "number" }, `${compact(each.monomials)}${each.parents ? `, ${plural(each.parents, "parent")}` : ""}`),
   ])));
   const gaps = model.lineage.gaps.map((gap) => `${gap.start} to ${gap.stop}`).join(", ");
   const facts = {
     "learned up to offset": whole(model.at),
+    "kind": [model.kind, ...model.notes].join("; "),
     "model": model.lineage.model,
     "its first offset": whole(model.lineage.start),
     "gaps": gaps || "none",
@@ -51,9 +50,9 @@ export function drawModel(model, list) {
 
 /** Show nothing: what is shown must never be another partition's. */
 export function forgetModel() {
-  for (const id of ["monomials", "found-more", "parents-more", "fill", "fill-more", "degrees", "model-facts", "mixture-more", "classes-more", "splines-more"]) put(id);
-  for (const id of ["classes-panel", "splines-panel"]) $(id).hidden = true;
-  for (const id of ["parents", "predictors", "classes", "splines"]) document.querySelector(`#${id} tbody`).replaceChildren();
+  for (const id of ["monomials", "found-more", "tables", "fill", "fill-more", "degrees", "model-facts", "mixture-more", "classes-more"]) put(id);
+  $("classes-panel").hidden = true;
+  for (const id of ["predictors", "classes"]) document.querySelector(`#${id} tbody`).replaceChildren();
 }
 
 export function drawMonomials(model, list) {
@@ -62,14 +61,14 @@ export function drawMonomials(model, list) {
   const names = model.named < 0.9995 ? ` ${percent(model.named)} of their features have been seen by name so far.` : "";
   const kinds = list === "products" ? "products of features" : "monomials";
   put("found-more", shown.length
-    ? `The ${shown.length} ${kinds} that can move a prediction most: weight times the largest value seen. Parents are multiplied with every feature beside them.${names}`
-    : "No products yet: the first epoch's end makes the heaviest features parents, and their products appear with the next examples.");
+    ? `The ${shown.length} ${kinds} that can move a prediction most: weight times the largest value seen.${names}`
+    : `No ${kinds} yet: most are found when epochs end.`);
   put("monomials", ...shown.map((each) => {
     const label = element("span", {}, named(each.name));
-    if (each.parent) label.append(element("span", { class: "badge" }, "parent"));
+    if (each.mark) label.append(element("span", { class: "badge" }, each.mark));
     const bar = filling(each.salience / most / 2, each.weight < 0 ? "down" : "up");
     return element("li", {}, label, element("span", { class: "weight", "aria-hidden": "true" }, bar),
-      element("span", { class: "value", title: `salience ${each.salience.toPrecision(4)}, linear weight ${each.linear_weight.toPrecision(4)}` }, signed(each.weight)));
+      element("span", { class: "value", title: [`salience ${each.salience.toPrecision(4)}`, ...Object.entries(each.weights).map(([name, weight]) => `${name} weight ${weight.toPrecision(4)}`)].join(", ") }, signed(each.weight)));
   }));
 }
 
@@ -95,13 +94,13 @@ function drawMixture(model) {
   putRows("#predictors", rows);
   const trust = Object.entries(shares).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
   put("mixture-more", mixed.length
-    ? `A mixture of six predictors; a weight is how much of a predictor's score is in it. Trusted so far: ${trust}.`
+    ? `A mixture of ${mixed.length} predictors; a weight is how much of a predictor's score is in it. Trusted so far: ${trust}.`
     : "One predictor's own score: nothing is mixed. Linear learns beside it, to compare.");
 }
 
 /** The most frequent classes: how often each has come, and how often another one was predicted for it. */
 function drawClasses(classes) {
-  const shown = classes.slice(0, CLASSES);
+  const shown = classes.slice(0, ROWS);
   $("classes-panel").hidden = !shown.length;
   putRows("#classes", shown.map((each) => element("tr", {}, element("th", { scope: "row" }, String(each.number)),
     ...[each.recent.share === null ? "-" : percent(each.recent.share), loss(each.recent.error), compact(each.start.weight), loss(each.start.error)]
@@ -109,26 +108,21 @@ function drawClasses(classes) {
   put("classes-more", `The error of a class is the share of its examples for which another was predicted.${classes.length > shown.length ? ` Shown are the ${shown.length} most frequent.` : ""}`);
 }
 
-/** The points of numbers' splines; those first that can move a prediction most. */
-function drawSplines(model) {
-  const shown = model.splines.slice(0, SPLINES);
-  $("splines-panel").hidden = !shown.length;
-  putRows("#splines", shown.map((each) => element("tr", {}, element("td", { class: "name" }, each.name),
-    element("td", { class: "number" }, each.salience.toPrecision(3)),
-    element("td", { class: "name" }, each.points.map(ofPoint).join(" | ")),
-    element("td", {}, each.dense ? "the centered value; 0 where it is absent" : "the value"))));
-  put("splines-more", `${plural(model.numbers, "number")} learned by how near they are to points${model.numbers > shown.length ? ", of which these can move a prediction most" : ""}.`);
+/** A panel with a table of the learner's own. */
+function panelOf(table, index) {
+  const id = `table-${index}`;
+  const heads = table.columns.map((column, at) => element("th", { scope: "col", class: typeof table.rows[0]?.[at] === "number" ? "number" : null }, column));
+  const shown = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody"));
+  setRows(shown, table.rows.slice(0, ROWS).map((row) => element("tr", {}, ...row.map(cellOf))));
+  return element("section", { class: "panel", "aria-labelledby": id }, element("h2", { id }, table.title),
+    element("div", { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": id }, shown), element("p", { class: "quiet" }, table.note));
+}
+
+function cellOf(cell) {
+  if (typeof cell === "number") return element("td", { class: "number" }, Number.isInteger(cell) ? compact(cell) : cell.toPrecision(3));
+  return element("td", { class: "name" }, (Array.isArray(cell) ? cell.map(ofPoint).join(" | ") : cell) || "-");
 }
 
 function ofPoint(point) {
   return String(Number(point.toPrecision(4))).replace("-", "\u2212");
-}
-
-function drawParents(model) {
-  const rows = model.parents.slice(0, PARENTS).map((each) => element("tr", {}, element("td", { class: "name" }, each.name),
-    element("td", { class: "number" }, compact(each.children)), element("td", { class: "number" }, each.gain.toPrecision(3)), element("td", { class: "name" }, each.heaviest || "-")));
-  const none = element("tr", {}, element("td", { colspan: "4", class: "quiet" }, "No parents yet: they are chosen when an epoch ends."));
-  putRows("#parents", rows.length ? rows : [none]);
-  const all = sum(model.degrees.map((each) => each.parents));
-  put("parents-more", all ? `The gain is what the children add to a score at their largest, in sum. ${whole(model.parents_examined)} of ${plural(all, "parent")} examined.` : "");
 }

@@ -100,10 +100,12 @@ export function drawVerdicts(status) {
   put("v-dead-more", more.join(", ") || "every record was used");
 
   const parents = sum(parts.map((part) => total(part.parents) - (part.parents["0"] ?? 0)));
-  figure("v-grow", whole(parents), parents === 1 ? "parent" : "parents", "");
-  const features = parts.map((part) => part.features_per_example).filter((value) => value !== null && value !== undefined);
+  const features = sum(parts.map((part) => total(part.monomials) - (part.monomials["0"] ?? 0)));
+  const [count, what] = parents ? [parents, "parent"] : [features, "feature"]; // not every learner has parents
+  figure("v-grow", whole(count), count === 1 ? what : `${what}s`, "");
+  const sizes = parts.map((part) => part.features_per_example).filter((value) => value !== null && value !== undefined);
   const ends = parts.filter((part) => part.epoch_end_timestamp_seconds).map((part) => part.epoch_end_timestamp_seconds - part.watermark_timestamp_seconds);
-  const notes = features.length ? [`${(sum(features) / features.length).toFixed(1)} features an example`] : [];
+  const notes = sizes.length ? [`${(sum(sizes) / sizes.length).toFixed(1)} features an example`] : [];
   if (ends.length) notes.push(`the epoch ends in ${duration(Math.max(0, Math.min(...ends)))} of event time`);
   put("v-grow-more", notes.join("; ") || "no epoch has ended yet");
 }

@@ -4,34 +4,31 @@ Six attributes have values by Zipf's law; the label goes by a weight of each val
 the first two attributes. Either all weights stay what they are, or they are drawn again after every 4,000 examples.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import fmean
 
 import numpy as np
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.splitmix64 import GOLDEN, splitmix64_finalizer
-from stream_apple.learners.apple.learner import Learner as AppleLearner
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.tuples.learner import TupleLearner
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.tuples.options import TupleOptions
+from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.schedule import Schedule
 from study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell
-from study.runs.split_pass import Learning, pass_over_split
 
 EXAMPLES, ATTRIBUTES, STRETCH = 20_000, 6, 4_000
 VALUES = (10, 30, 100, 1_000)
 _IN_ORDER = Schedule(epochs=6, test_fraction=0.0, keep_order=True)
 
 
-def learners() -> dict[str, Callable[[], Learning]]:
-    """Return, by name, what makes each learner."""
-    product = Options(loss="logistic")
-    without, with_bayes = TupleOptions(warm_start="none"), TupleOptions(warm_start="naive_bayes")
+def learners() -> dict[str, LearnerOptions]:
+    """Return the options of each learner by name."""
     return {
-        "apple": lambda: AppleLearner(product),
-        "tuples": lambda: TupleLearner(without),
-        "tuples, naive Bayes": lambda: TupleLearner(with_bayes),
+        "apple": Options(loss="logistic"),
+        "tuples": TupleOptions(warm_start="none"),
+        "tuples, naive Bayes": TupleOptions(warm_start="naive_bayes"),
     }
 
 
@@ -67,22 +64,22 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
 
 
 def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
-    examples, makers = min(EXAMPLES, inquiry.rows), learners()
+    examples, given = min(EXAMPLES, inquiry.rows), learners()
     kinds = [(values, drifts) for drifts in (False, True) for values in VALUES]
     rows: list[tuple[TableCell, ...]] = []
     for done, (values, drifts) in enumerate(kinds):
         inquiry.tell("streams", done, len(kinds))
         streams = [plant_categories(examples, values, drifts=drifts, seed=seed) for seed in range(inquiry.seeds)]
         errors = (
-            fmean(pass_over_split(make, stream, _IN_ORDER)[1].progressive_error or 0.0 for stream in streams)
-            for make in makers.values()
+            fmean(evaluate(stream, options, _IN_ORDER).result.progressive_error or 0.0 for stream in streams)
+            for options in given.values()
         )
         rows.append((f"{values:,} values, {'drifting' if drifts else 'stationary'}", *errors))
     inquiry.tell("streams", len(kinds), len(kinds))
     yield StudyFinding(
         "categories",
         f"Progressive error, {examples:,} examples of {ATTRIBUTES} attributes, mean of {inquiry.seeds} streams",
-        ("stream", *makers),
+        ("stream", *given),
         tuple(rows),
     )
 

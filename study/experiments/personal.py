@@ -19,7 +19,7 @@ from stream_apple.offline.evaluation import split
 from stream_apple.offline.schedule import Schedule
 from study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell, slug
 from study.preparation import load_set
-from study.runs.split_pass import predictions_after
+from study.runs.one_epoch import learn_once, predictions_of
 
 BITS = 24  # so that few of the products of users and words share a weight
 NAMESPACE = "user"
@@ -127,7 +127,8 @@ def _uncaught(planted: PlantedMails, seed: int) -> _Uncaught:
     for mails, namespace in ((planted.mails, ""), (with_user_features(planted), NAMESPACE)):
         trained, tested = split(mails, schedule)
         learner = HashedLearner(HashedOptions(loss="logistic", bits=BITS, personalise=namespace))
-        scores = predictions_after(learner, trained, tested)
+        learn_once(learner, trained)
+        scores = predictions_of(learner, tested)
         spam = tested.labels > 0.0
         missed.append(scores[spam] <= filter_threshold(scores, spam))
     # Those of the batch with users, in which each mail's first feature names its user.

@@ -9,9 +9,11 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.learners.hashed.learner import HashedLearner
 from stream_apple.learners.hashed.options import HashedOptions
+from stream_apple.offline.evaluation import split
+from stream_apple.offline.schedule import Schedule
 from study.experiments.experiment import Experiment, Inquiry, StudyFinding, TableCell
 from study.preparation import load_set
-from study.runs.split_pass import passes_over_splits
+from study.runs.one_epoch import learn_once, predictions_of
 
 PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
 BITS = 22  # so that few words share a weight
@@ -40,8 +42,12 @@ def _shown(batch: Batch, penalty: dict[str, Any], seeds: int) -> tuple[float, in
     """Return the mean test error, and the mean number of weights that are not zero, without the constant's."""
     options = HashedOptions(loss="logistic", bits=BITS, **penalty)
     errors, counts = [], []
-    for learner, figures in passes_over_splits(lambda: HashedLearner(options), batch, seeds):
-        errors.append(figures.test_error or 0.0)
+    for seed in range(seeds):
+        trained, tested = split(batch, Schedule(seed=seed))
+        learner = HashedLearner(options)
+        learn_once(learner, trained)
+        # The share of log-odds that are on the wrong side, for labels -1 and 1.
+        errors.append(float(((predictions_of(learner, tested) > 0.0) != (tested.labels > 0.0)).mean()))
         counts.append(np.count_nonzero(learner.weights()[:-1]))
     return fmean(errors), round(fmean(counts))
 

@@ -5,7 +5,7 @@ both on a stream: it counts and learns in one pass, and selects at the ends of e
 default, and a random forest on the numbers as they are stand next to it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import InputFileError
-from stream_apple.learners.apple.learner import Learner as AppleLearner
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.tuples.learner import TupleLearner
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.tuples.options import TupleOptions
-from stream_apple.offline.evaluation import split
+from stream_apple.offline.evaluation import Result, evaluate, split
 from stream_apple.offline.schedule import Schedule
 from study.experiments.experiment import Experiment, Inquiry, Plot, PlotLine, StudyFinding, TableCell, slug
 from study.preparation import load_set
-from study.runs.split_pass import Learning, SplitFigures, passes_over_splits
 
 ORDERS = (2, 3)
 SHARES = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9)
@@ -32,7 +30,6 @@ MOST_FEATURES = 512
 """A wider set has words for features: it has too many tuples."""
 TREES = 100
 FOREST = "random forest"
-_EPOCHS = 6
 
 ALL_TUPLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -52,35 +49,26 @@ SELECTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 class Trial(NamedTuple):
-    """One way to learn. The order is 0 for methods without tuples; `make` returns a new learner."""
+    """One way to learn. The order is 0 for methods without tuples."""
 
     name: str
     order: int
     share: float
-    make: Callable[[], Learning]
+    options: LearnerOptions
 
 
-def _tuples(**given: Any) -> Callable[[], Learning]:  # noqa: ANN401  values of options
-    options = TupleOptions(**given)
-    return lambda: TupleLearner(options)
-
-
-def baselines() -> dict[str, Callable[[], Learning]]:
+def baselines() -> dict[str, LearnerOptions]:
     """Return, by name, what learns without tuples: single attributes, and the product."""
-    product = Options(loss="logistic")
-    return {
-        "single attributes": _tuples(order=1, warm_start="none"),
-        "apple": lambda: AppleLearner(product),
-    }
+    return {"single attributes": TupleOptions(order=1, warm_start="none"), "apple": Options(loss="logistic")}
 
 
 def planned_trials() -> list[Trial]:
     """Return the baselines; then for each order all tuples, and each share of them by each selection."""
-    trials = [Trial(name, 0, 1.0, make) for name, make in baselines().items()]
+    trials = [Trial(name, 0, 1.0, options) for name, options in baselines().items()]
     for order in ORDERS:
-        trials += [Trial(name, order, 1.0, _tuples(order=order, **given)) for name, given in ALL_TUPLES.items()]
+        trials += [Trial(name, order, 1.0, TupleOptions(order=order, **given)) for name, given in ALL_TUPLES.items()]
         trials += [
-            Trial(name, order, share, _tuples(order=order, selection_share=share, **given))
+            Trial(name, order, share, TupleOptions(order=order, selection_share=share, **given))
             for name, given in SELECTIONS.items()
             for share in SHARES
         ]
@@ -93,11 +81,11 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
         batch = load_set(data_set, inquiry.rows, inquiry.out / "sets", frozenset({"attributes"}))
         if (features := len(np.unique(batch.keys))) > MOST_FEATURES:
             raise InputFileError(f"{data_set.path}: expected at most {MOST_FEATURES} features, found {features:,}")
-        found: dict[Trial, list[SplitFigures]] = {}
+        found: dict[Trial, list[Result]] = {}
         for done, trial in enumerate(trials):
             inquiry.tell(name, done, len(trials) + 1)
-            splits = passes_over_splits(trial.make, batch, inquiry.seeds, _EPOCHS)
-            found[trial] = [figures for _, figures in splits]
+            schedules = [Schedule(seed=seed) for seed in range(inquiry.seeds)]
+            found[trial] = [evaluate(batch, trial.options, schedule).result for schedule in schedules]
         inquiry.tell(name, len(trials), len(trials) + 1)
         forest = fmean(forest_error(batch, seed) for seed in range(inquiry.seeds))
         inquiry.tell(name, len(trials) + 1, len(trials) + 1)
@@ -124,12 +112,12 @@ def _dense(batch: Batch, columns: NDArray[np.uint64]) -> NDArray[np.float32]:
     return matrix
 
 
-def _mean(found: list[SplitFigures], measure: str) -> float | None:
+def _mean(found: list[Result], measure: str) -> float | None:
     values = [getattr(each, measure) for each in found]
     return None if None in values else fmean(values)
 
 
-def _by_share(name: str, order: int, found: Mapping[Trial, list[SplitFigures]], forest: float) -> StudyFinding:
+def _by_share(name: str, order: int, found: Mapping[Trial, list[Result]], forest: float) -> StudyFinding:
     """Return the paper's figure: test error by the share of tuples that is kept."""
     errors = {(trial.name, trial.order, trial.share): _mean(each, "test_error") for trial, each in found.items()}
     everything = errors["all tuples", order, 1.0]
@@ -152,7 +140,7 @@ def _heights(cells: Iterator[TableCell] | list[float | None]) -> tuple[float, ..
     return tuple(cell if isinstance(cell, float) else float("nan") for cell in cells)
 
 
-def _everything(name: str, found: Mapping[Trial, list[SplitFigures]], forest: float) -> StudyFinding:
+def _everything(name: str, found: Mapping[Trial, list[Result]], forest: float) -> StudyFinding:
     measures = ("test_error", "test_loss", "progressive_loss", "features_per_example", "seconds")
     rows: list[tuple[TableCell, ...]] = []
     for trial, figures in found.items():

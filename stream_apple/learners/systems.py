@@ -38,7 +38,7 @@ def ngrams_of(options: LearnerOptions) -> NgramSizes:
 
 def warm_up_learning(options: LearnerOptions) -> None:
     """Compile every kernel of a learner with these options (once per machine): a small one learns a made-up stream."""
-    trial, batch = new_learner(options.smallest()), _made_up_batch(options.wanted_columns())
+    trial, batch = new_learner(options.smallest()), _made_up_batch(options)
     size = len(batch.labels)
     for _ in range(_EPOCHS):
         trial.learn(batch, 0, size, Scores.empty(size))
@@ -47,15 +47,17 @@ def warm_up_learning(options: LearnerOptions) -> None:
     trial.digest()
 
 
-def _made_up_batch(columns: frozenset[str]) -> Batch:
-    """Return examples of two numbers and a category, with the further `columns`."""
+def _made_up_batch(options: LearnerOptions) -> Batch:
+    """Return examples of two numbers and a category, with the columns and labels that such a learner needs."""
+    columns = options.wanted_columns()
     features = 3
     draw = np.random.default_rng(0)
     keys = np.tile(np.arange(1, features + 1, dtype=np.uint64), _EXAMPLES)
     keys[2::features] += draw.integers(0, 4, _EXAMPLES).astype(np.uint64)
     values = draw.uniform(-1, 1, len(keys)).astype(np.float32)
     values[2::features] = 1.0
-    labels = (values[::features] > 0.0).astype(np.float64)
+    # A batch has -1 and 1 for two labels, and the numbers of classes.
+    labels = np.where(values[::features] > 0.0, 1.0, 0.0 if options.classes else -1.0)
     batch = Batch(np.arange(0, len(keys) + 1, features), keys, values, labels, np.ones(_EXAMPLES))
     return batch._replace(
         spaces=np.ones(len(keys) if "spaces" in columns else 0, np.uint64),

@@ -98,15 +98,8 @@ CASES = {case.name: case for case in _cases()}
 
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> Case:
-    """Each learner with each set of options; one that describes nothing is left out of tests that ask for it."""
-    found = CASES[request.param]
-    asks = request.cls is TestExplanations or request.function.__name__ in {
-        TestRecovery.test_what_is_for_display_is_restored_too.__name__,
-        TestScoring.test_looking_changes_nothing.__name__,
-    }
-    if asks and not hasattr(found.learner, "describe"):
-        pytest.skip(f"{request.param}: it is no DescribedLearner")
-    return found
+    """Each learner with each set of options."""
+    return CASES[request.param]
 
 
 class TestRecovery:

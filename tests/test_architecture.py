@@ -108,7 +108,7 @@ ALLOWED: dict[str, set[str]] = {
         "learners.apple.state",
         "errors",
     },
-    "learners.apple.preparation": {"core", "learners", "learners.apple.options", "errors"},
+    "learners.apple.preparation": {"core", "learners", "learners.apple.options", "learners.port", "errors"},
     "learners.apple.state": {"core", "learners", "errors"},
     "learners.apple.kernels": {"core", "learners", "learners.apple.state", "errors"},
     "learners.apple.multiclass": {"core", "learners", "learners.apple.kernels", "learners.apple.state"},

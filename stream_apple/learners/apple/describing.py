@@ -109,7 +109,7 @@ class Monomials:
         )
 
     def _factor(self, key: int) -> Factor:
-        return Factor(*self._derived.get(key, (key, "")))
+        return self._derived.get(key) or Factor(key)
 
 
 def findings_of(table: Table, preparation: Preparation, most: int, known: Keys) -> Findings:

@@ -6,7 +6,9 @@ from learners.batches import batch_of, key_of, learn_all, scores_of
 from learners.tuples.codes import number_batch, tuple_learner
 from numpy.typing import NDArray
 
-from stream_apple.learners.tuples.cuts import equal_cuts, fit_cuts, informative_cuts
+from stream_apple.learners.port import Factor
+from stream_apple.learners.tuples.cuts import cuts_of, equal_cuts, fit_cuts, informative_cuts
+from stream_apple.learners.tuples.display import intervals_of
 
 FEW = 12
 
@@ -143,3 +145,18 @@ class TestNumbers:
         values = np.arange(1.0, 401.0)[:, None]
         cuts = fit_cuts(number_batch(values, np.where(values[:, 0] > 300.0, 50.0, values[:, 0] / 1000.0)), mdl=True)
         assert cuts.cuts.tolist() == [201.0]
+
+
+def test_intervals_are_described_by_their_number_and_bounds() -> None:
+    """[a, b), the outer ones unbounded; each feature of an example with numbers is one of them."""
+    cuts = cuts_of({7: (numbers([-1.0, 2.5]), False, 7)})
+    endings = ["\u2208(\u2212\u221e,\u22121)", "\u2208[\u22121,2.5)", "\u2208[2.5,\u221e)"]
+    assert list(intervals_of(cuts).values()) == [Factor(7, ending) for ending in endings]
+    values = np.random.default_rng(3).normal(size=(600, 1))
+    learner = tuple_learner(order=1, discretise="quantile")
+    batch = number_batch(values, (values[:, 0] > 0.3).astype(np.float64))
+    for _ in range(3):
+        learn_all(learner, batch)
+    cut_at = {factor for term in learner.find(100).heaviest for factor in term.factors if factor.ending}
+    assert cut_at
+    assert {factor.key for factor in cut_at} <= set(batch.keys.tolist())

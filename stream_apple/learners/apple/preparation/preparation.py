@@ -15,7 +15,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.core.named_arrays import check_kinds
 from stream_apple.core.ngrams import add_ngrams, ngram_sizes
 from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.preparation.derived_names import Derived, derived_names
+from stream_apple.learners.apple.preparation.derived_names import derived_names
 from stream_apple.learners.apple.preparation.first_examples import NO_EXAMPLES, FirstExamples, fill, fit
 from stream_apple.learners.apple.preparation.splines import (
     NO_SPLINES,
@@ -25,6 +25,7 @@ from stream_apple.learners.apple.preparation.splines import (
     look_up_table,
     with_splines,
 )
+from stream_apple.learners.port import Factor
 
 _Arrays = dict[str, NDArray[Any]]
 _FITTED, _FIRST, _SPLINES = "fitted", "first_", "splines_"
@@ -57,7 +58,7 @@ class Preparation:
         self._fitted = np.array([not self.with_splines], np.uint8)
         self._ngrams = ngram_sizes(*options.ngrams_of_namespaces())
 
-    def derived_names(self) -> dict[int, Derived]:
+    def derived_names(self) -> dict[int, Factor]:
         """Return the features that were made of others, by key."""
         return derived_names(self.splines)
 

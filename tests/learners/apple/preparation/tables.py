@@ -51,7 +51,7 @@ def prepared(rows: list[Row]) -> tuple[Preparation, Batch]:
 
 def named(preparation: Preparation, batch: Batch, row: int) -> dict[str, tuple[float, int]]:
     """A row's features by name: value and role; centered values are called `dense~`, say."""
-    derived = {own: made.feature for own, made in preparation.derived_names().items() if "\u2248" in made.ending}
+    derived = {own: made.key for own, made in preparation.derived_names().items() if "\u2248" in made.ending}
     ending = {own: preparation.derived_names()[own].ending for own in derived}
     centered = dict(zip(centered_keys(np.array([*BY_KEY], np.uint64)).tolist(), BY_KEY, strict=True))
     found = {}

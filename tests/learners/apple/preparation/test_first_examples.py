@@ -61,7 +61,7 @@ def test_a_centered_number_is_one_feature() -> None:
     """Whatever mean and deviation are: what was learned before it got points stays."""
     preparation, batch = prepared(ROWS)
     (own,) = (each for each, made in preparation.derived_names().items()
-              if made.feature == key("dense") and "\u2248" not in made.ending)  # fmt: skip
+              if made.key == key("dense") and "\u2248" not in made.ending)  # fmt: skip
     after = batch.indptr[LEARNED[CENTERED_AFTER - 1] + 1]
     assert np.count_nonzero(batch.keys[after:] == own) == SIZE - LEARNED[CENTERED_AFTER - 1] - 1
 

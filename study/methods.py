@@ -45,11 +45,11 @@ METHODS: dict[str, StudyMethod] = {
     "quadratic": StudyMethod({"method": "quadratic"}),
     "cubic": StudyMethod({"method": "cubic"}, bits=24),
     # Our product's method, a mixture; then the paper's, by weight, by squared residuals, and with the fall-back rule.
-    "apple": StudyMethod({"method": "apple"}, grid=True, grows=True),
-    "apple-plain": StudyMethod({"method": "apple", "combine": "off"}, grid=True, grows=True),
-    "ssm": StudyMethod({"method": "apple", "combine": "off", "selection": "ssm"}, grid=True, grows=True),
+    "apple": StudyMethod({"method": "apple"}, grows=True),
+    "apple-plain": StudyMethod({"method": "apple", "mixture": False}, grid=True, grows=True),
+    "ssm": StudyMethod({"method": "apple", "mixture": False, "selection": "ssm"}, grid=True, grows=True),
     "apple-fallback": StudyMethod(
-        {"method": "apple", "combine": "off", "fallback": True}, grid=True, grows=True, default=False
+        {"method": "apple", "mixture": False, "fallback": True}, grid=True, grows=True, default=False
     ),
     # Each product is tested before it is a feature; to the learner, products are then features like any other.
     "picky-ssm": StudyMethod({"method": "linear"}, proposal="ssm", grid=True, grows=True, default=False),

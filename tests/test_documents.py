@@ -15,9 +15,9 @@ from deploy.worker_manifest import memory_needed
 from stream_apple import errors
 from stream_apple.adapters.kafka.client_properties import Identity, consumer_properties, producer_properties
 from stream_apple.cli import SUMMARIES, main
-from stream_apple.config import Config, reference
+from stream_apple.config import reference
 from stream_apple.config.sources import PASSED_THROUGH
-from stream_apple.config.validation_errors import SECTIONS
+from stream_apple.config.validation_errors import SECTIONS, keys_of_section
 from stream_apple.monitoring.comparison_metrics import COMPARISON_METRICS
 from stream_apple.monitoring.definitions import METRICS, PREFIX
 from stream_apple.monitoring.join_metrics import JOIN_METRICS
@@ -70,13 +70,15 @@ def test_commands_and_their_options_exist(text: str) -> None:
 
 def test_settings_exist(text: str) -> None:
     """`section.key`, sections of the example of a configuration, and environment variables."""
-    names = re.findall(rf"(?<![\w./-])({'|'.join(SECTIONS)})\.([a-z][a-z_]+)\b(?!\.)", text)
+    sections = "|".join(map(re.escape, sorted(SECTIONS, reverse=True)))  # a section comes after those that it holds
+    names = re.findall(rf"(?<![\w./-])({sections})\.([a-z][a-z_0-9]+)\b(?!\.)", text)
     # The name of a file is no setting.
     unknown = {name for name in names if name[1] not in {*SECTIONS[name[0]].model_fields, "md", "py", "toml", "yaml"}}
     assert unknown == set()
-    for section, key in re.findall(r"STREAM_APPLE_([A-Z]+)__([A-Z_]+)", text):
-        assert section.lower() in Config.model_fields
-        assert section.lower() in PASSED_THROUGH or key.lower() in SECTIONS[section.lower()].model_fields
+    for found in re.findall(r"STREAM_APPLE_([A-Z]+(?:__[A-Z0-9]+(?:_[A-Z0-9]+)*)+)", text):
+        *above, key = found.lower().split("__")
+        section = ".".join(above)
+        assert section in PASSED_THROUGH or key in SECTIONS[section].model_fields
 
 
 def test_metrics_exist(text: str) -> None:
@@ -224,12 +226,12 @@ def test_the_configuration_s_page_is_up_to_date() -> None:
 
 def test_the_configuration_s_page_has_every_setting() -> None:
     """Each key is a row of its section with all columns but unit and part of the model filled, experts' at its end."""
-    parts = re.split(r"^## (\w+)$", CONFIGURATION.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    parts = re.split(r"^## ([\w.]+)$", CONFIGURATION.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     pages = dict(zip(parts[::2], parts[1::2], strict=True))
     for section, model in SECTIONS.items():
         rows = [line.strip("| ").split(" | ") for line in pages[section].splitlines() if line.startswith("| `")]
         facts = model.model_json_schema()["properties"]
-        apart = sorted(model.model_fields, key=lambda key: facts[key].get("expert", False))
+        apart = sorted(keys_of_section(section), key=lambda key: facts[key].get("expert", False))
         assert [row[0].strip("`") for row in rows] == apart
         for _, kind, default, _, bounds, _, about in rows:
             assert all((kind, default, bounds))

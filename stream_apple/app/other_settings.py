@@ -15,14 +15,11 @@ from stream_apple.config.duration import DAY, HOUR, MINUTE, SECOND, format_durat
 from stream_apple.config.input_settings import InputSettings
 from stream_apple.config.section import Section
 from stream_apple.core.event_time import EpochClock
-from stream_apple.learners.apple.options import DECLARED, FIRST
 from stream_apple.stream.positions.lineage import STARTED_FROM, Lineage, Provenance
 from stream_apple.stream.snapshots.blocks import unpacked
 from stream_apple.stream.snapshots.codec import StoredManifest
 
-_FEATURES, _PENDING = "max_features_per_example", "pending_labels"
-_FIRST = {name: value for name, value in FIRST.items() if DECLARED[name].default is None}
-"""The values of the time before an option existed, of those whose default depends on other options."""
+_FEATURES = "max_features_per_example"
 
 
 class _Difference(NamedTuple):
@@ -48,17 +45,6 @@ _Way = tuple[Any, list[_Difference]]
 """A section as it may have been, and in what that differs from the one that is configured."""
 
 
-def as_stored(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a stored model's learner, of which these are named; ValueError if they are none.
-
-    A setting that is not named has the value of the time before it existed, not today's default.
-    """
-    learner: dict[str, Any] = {**_FIRST, **named}
-    if LearnerSettings.model_validate(learner).options().mixed:  # others are named without it if it is the default
-        learner = {_PENDING: FIRST[_PENDING]} | learner
-    return learner
-
-
 def differing_settings(config: Config, partition: int, stored: Lineage, manifest: StoredManifest) -> str:
     """Return a text with each setting that differs and both values, and with a note if others can't be found out.
 
@@ -68,8 +54,7 @@ def differing_settings(config: Config, partition: int, stored: Lineage, manifest
     provenance = Provenance.of(config)
     try:
         features = int(manifest.options[_FEATURES])
-        named = {name: value for name, value in manifest.options.items() if name in LearnerSettings.model_fields}
-        learner = LearnerSettings.model_validate(as_stored(named))
+        learner = LearnerSettings.of(manifest.options)
     except (ValueError, TypeError, LookupError, AttributeError):
         return "the options of its learner can't be read from its snapshot"
     limits = config.limits.model_copy(update={_FEATURES: features})
@@ -134,8 +119,14 @@ def _variants(name: str, configured: Section, values: Mapping[str, Sequence[obje
 
 
 def _differences(name: str, stored: Section, configured: Section) -> list[_Difference]:
-    both = {key: (getattr(stored, key), getattr(configured, key)) for key in type(configured).model_fields}
-    return [_Difference(f"{name}.{key}", *values) for key, values in both.items() if values[0] != values[1]]
+    found: list[_Difference] = []
+    for key in type(configured).model_fields:
+        values = getattr(stored, key), getattr(configured, key)
+        if all(isinstance(each, Section) for each in values):
+            found += _differences(f"{name}.{key}", *values)
+        elif values[0] != values[1]:
+            found.append(_Difference(f"{name}.{key}", *values))
+    return found
 
 
 def _lengths(manifest: StoredManifest) -> list[int]:

@@ -198,8 +198,7 @@ def command(
     refuse_writing_over({"--predictions": output.predictions, "--plot": picture}, (*files, path))
     shards.check()
     roles = columns.roles(times.timestamp_field)
-    configured = {name: getattr(config.learner, name) for name in config.learner.model_fields_set}
-    options = learner.options(configured, config.limits.max_features_per_example, to_merge=shards.to_merge)
+    options = learner.options(config.learner.given(), config.limits.max_features_per_example, to_merge=shards.to_merge)
     # These import numba, for which `--help` and a mistyped option would wait.
     from stream_apple.cli.evaluated import show_run, write_run
     from stream_apple.offline.dataset import read_batch

@@ -38,15 +38,14 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> C
             else:
                 values[section][key] = entries[key].value
                 remember(key, entries[key].value)
-    return _validated(values, settings, found)
+    return _validated(sources.nested(values), settings, found)
 
 
 def config_of(sections: Mapping[str, Mapping[str, object]], place: str) -> Config:
     """Return the checked configuration of the settings at `place`, without other sources; or ConfigurationError."""
-    settings = {
-        section: {key: sources.Setting(value, f"in {place}") for key, value in entries.items()}
-        for section, entries in sections.items()
-    }
+    settings: sources.Settings = {}
+    for section, entries in sections.items():
+        settings |= sources.flat(section, entries, f"in {place}")
     return _validated({section: dict(entries) for section, entries in sections.items()}, settings, [])
 
 

@@ -16,11 +16,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from stream_apple.config.learner_settings import LearnerSettings
+from stream_apple.config import sources
 from stream_apple.config.passed_through import DEFAULTS, OWNED
 from stream_apple.config.schema import Config
 from stream_apple.config.sources import variable
-from stream_apple.config.validation_errors import SECTIONS, expected, of_a_value
+from stream_apple.config.validation_errors import SECTIONS, expected, keys_of_section, of_a_value
 from stream_apple.learners.apple.options import DeclaredOptions
 
 _IDENTITY = {"topics.examples", "worker.from_model"}
@@ -146,22 +146,28 @@ def page() -> str:
 
 def _example() -> str:
     """Return the defaults as a TOML file, without those that JSON and TOML write differently."""
+    sections = {name: sources.flat(name, entries, "") for name, entries in Config().redacted().items()}
     text = ""
-    for section, entries in Config().redacted().items():
-        lines = (f"{json.dumps(key) if '.' in key else key} = {json.dumps(value)}\n" for key, value in entries.items())
+    for section, entries in ((name, each) for found in sections.values() for name, each in found.items()):
+        lines = (
+            f"{json.dumps(key) if '.' in key else key} = {json.dumps(setting.value)}\n"
+            for key, setting in entries.items()
+        )
         text += f"[{section}]\n" + "".join(lines) + "\n"
     return text.removesuffix("\n")
 
 
 def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
-    about = dict(_docstrings(DeclaredOptions if model is LearnerSettings else model))
-    known = {key: of_a_value(facts) for key, facts in model.model_json_schema()["properties"].items()}
+    learner = name.partition(".")[0] == "learner"
+    about = dict(_docstrings(DeclaredOptions if learner else model))
+    properties = model.model_json_schema()["properties"]
+    known = {key: of_a_value(properties[key]) for key in keys_of_section(name)}
     parts, defaults = Config().model_settings().get(name, {}), model().model_dump(mode="json")
     rows: dict[bool, list[str]] = {False: [], True: []}
     for key, facts in known.items():
         rows[facts.get("expert", False)].append(
             f"| `{key}` | {_type(facts)} | `{json.dumps(defaults[key])}` | {_unit(facts)} | {_bounds(facts)} | "
-            f"{'yes' if name == 'learner' or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
+            f"{'yes' if learner or key in parts or f'{name}.{key}' in _IDENTITY else ''} | "
             f"{about[key]} |\n"
         )
     head = "| key | type | default | unit | bounds | part of the model | what it does |\n" + "|---" * 7 + "|\n"

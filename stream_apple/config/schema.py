@@ -16,7 +16,7 @@ from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, Regist
 from stream_apple.config.secrets import shown
 from stream_apple.config.section import LISTED, Integer, Number, Section, expected_as, text_field, when_text
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
-from stream_apple.learners.apple.options import DECLARED, IntegerBounds, mergeable, why_not_merged
+from stream_apple.learners.apple.options import DECLARED, IntegerBounds, why_not_merged
 
 
 def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:
@@ -427,12 +427,13 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _fit_for_merging(cls, given: Any) -> Any:  # noqa: ANN401  pydantic checks it afterwards
-        """Where models are merged, the learner's defaults are those of models that can be."""
+        """Where models are merged, the learner is by default one that can be."""
         if not isinstance(given, dict):
             return given
         merge, learner = given.get("merge"), given.get("learner", {})
         mode = merge.get("mode", "off") if isinstance(merge, dict) else getattr(merge, "mode", "off")
-        return given | {"learner": mergeable(learner)} if mode != "off" and isinstance(learner, dict) else given
+        merged = mode != "off" and isinstance(learner, dict)
+        return given | {"learner": {"mergeable": True} | learner} if merged else given
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

@@ -19,6 +19,8 @@ VARIABLE_PREFIX = "STREAM_APPLE_"
 _FILE = "file:/"
 PASSED_THROUGH = frozenset({"kafka", "registry"})
 """Sections whose settings are properties of a client, whose names have dots in them."""
+NESTED = {"learner": ("paper",)}
+"""Sections that are tables in another section: they are called `learner.paper`, `STREAM_APPLE_LEARNER__PAPER`."""
 OUTSIDE = ""
 """Stands for the section of what a file has before the line of its first section."""
 
@@ -40,7 +42,7 @@ Settings = dict[str, dict[str, Setting]]
 
 def variable(section: str, key: str) -> str:
     """Return the environment variable that sets `key` of `section`."""
-    return f"{VARIABLE_PREFIX}{section.upper()}__{key.upper().replace('.', '_')}"
+    return f"{VARIABLE_PREFIX}{section.upper().replace('.', '__')}__{key.upper().replace('.', '_')}"
 
 
 def from_toml(path: Path) -> Settings:
@@ -62,8 +64,28 @@ def from_toml(path: Path) -> Settings:
             continue
         # TOML reads an unquoted bootstrap.servers as a table in a table; the operator meant the property.
         entries = _joined(table) if section in PASSED_THROUGH else table.items()
-        settings[section] = {key: Setting(value, f"in {path}") for key, value in entries}
+        settings |= flat(section, dict(entries), f"in {path}")
     return settings
+
+
+def flat(section: str, entries: Mapping[str, object], origin: str) -> Settings:
+    """Return the settings of a section, and those of each section that is a table in it, all of this origin."""
+    found: Settings = {section: {}}
+    for key, value in entries.items():
+        if key in NESTED.get(section, ()) and isinstance(value, dict):
+            found |= flat(f"{section}.{key}", value, origin)
+        else:
+            found[section][key] = Setting(value, origin)
+    return found
+
+
+def nested(values: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, object]]:
+    """Return the values of all sections with those of `NESTED` as tables in their sections."""
+    found = {section: dict(entries) for section, entries in values.items() if "." not in section}
+    for name in values.keys() - found.keys():
+        section, _, key = name.partition(".")
+        found.setdefault(section, {})[key] = dict(values[name])
+    return found
 
 
 def _joined(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -95,6 +117,9 @@ def from_environment(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
             continue
         if section in PASSED_THROUGH:
             key = property_of_variable(key)
+        inner, separator, rest = key.partition("__")
+        if separator and inner in NESTED.get(section, ()):
+            section, key = f"{section}.{inner}", rest
         settings.setdefault(section, {})[key] = Setting(value, f"from {name}")
     return settings, unknown
 

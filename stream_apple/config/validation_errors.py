@@ -8,16 +8,24 @@ from pydantic_core import ErrorDetails
 from stream_apple.config.duration import format_duration
 from stream_apple.config.schema import Config
 from stream_apple.config.secrets import HIDDEN, is_secret, shown
-from stream_apple.config.sources import PASSED_THROUGH, VARIABLE_PREFIX, Setting, Settings, variable
+from stream_apple.config.sources import NESTED, PASSED_THROUGH, VARIABLE_PREFIX, Setting, Settings, variable
 from stream_apple.nearest_names import nearest_names
 from stream_apple.untrusted import in_short
 
 _LONGEST_VALUE_SHOWN = 100
 
-SECTIONS: dict[str, Any] = {
-    name: field.annotation for name, field in Config.model_fields.items() if name not in PASSED_THROUGH
-}
+SECTIONS: dict[str, Any] = {}
 """Section name -> its class, for sections that have a fixed set of keys."""
+for _name, _field in Config.model_fields.items():
+    if _name not in PASSED_THROUGH:
+        _model: Any = _field.annotation
+        SECTIONS[_name] = _model
+        SECTIONS |= {f"{_name}.{key}": _model.model_fields[key].annotation for key in NESTED.get(_name, ())}
+
+
+def keys_of_section(section: str) -> list[str]:
+    """Return the keys of a section of `SECTIONS`, without the tables that are sections of their own."""
+    return [key for key in SECTIONS[section].model_fields if key not in NESTED.get(section, ())]
 
 
 def describe(error: ErrorDetails, settings: Settings) -> str:
@@ -25,12 +33,12 @@ def describe(error: ErrorDetails, settings: Settings) -> str:
     if not error["loc"]:  # of settings of several sections
         return _message(error)
     section, *rest = (str(part) for part in error["loc"])
+    while rest and f"{section}.{rest[0]}" in SECTIONS:
+        section, rest = f"{section}.{rest[0]}", rest[1:]
     if error["type"] == "extra_forbidden" and not rest:
         return _unknown_section(section, settings[section])
     if not rest:
-        message = _message(error)
-        known = SECTIONS[section].model_fields if section in SECTIONS else {}
-        return f"{section}{'.' if message.partition(':')[0] in known else ': '}{message}"
+        return _of_section(section, error, settings)
     key = rest[0]
     setting = settings[section][key]
     where = f"{section}.{key} ({setting.origin})"
@@ -40,6 +48,19 @@ def describe(error: ErrorDetails, settings: Settings) -> str:
         return f"{where}: {_message(error)}, found {_shown(key, setting.value)}"
     schema = SECTIONS[section].model_json_schema()["properties"][key]
     return f"{where}: expected {expected(schema)}, found {_shown(key, setting.value)}"
+
+
+def _of_section(section: str, error: ErrorDetails, settings: Settings) -> str:
+    """Return one line for a fault of a whole section, whose message may begin with the name of one of its settings."""
+    message = _message(error)
+    outer, _, table = section.partition(".")
+    if table and section not in settings and (setting := settings.get(outer, {}).get(table)) is not None:
+        found = _shown(table, setting.value)
+        return f"{section} ({setting.origin}): expected a section [{section}], found the single value {found}"
+    for name in SECTIONS:
+        if name.partition(".")[0] == section and message.partition(":")[0] in keys_of_section(name):
+            return f"{name}.{message}"
+    return f"{section}: {message}"
 
 
 def expected(schema: dict[str, Any]) -> str:
@@ -86,13 +107,13 @@ def outside_of_sections(key: str, setting: Setting) -> str:
     where = f"{key} ({setting.origin})"
     if key in Config.model_fields:
         return f"{where}: expected a section [{key}], found the single value {_shown(key, setting.value)}"
-    named = " or ".join(f"[{section}]" for section, model in SECTIONS.items() if key in model.model_fields)
+    named = " or ".join(f"[{section}]" for section in SECTIONS if key in keys_of_section(section))
     return f"{where}: expected the line of its section before it, {named or 'such as [learner]'}, found none"
 
 
 def unknown_variable(name: str) -> str:
     """Return one line for a variable with our prefix that names no section, or is not in capital letters."""
-    known = [variable(section, key) for section, model in SECTIONS.items() for key in model.model_fields]
+    known = [variable(section, key) for section in SECTIONS for key in keys_of_section(section)]
     known += [variable("kafka", "bootstrap.servers"), variable("registry", "url")]
     if name != (capital := name.upper()):
         # A property of a client may have any name; for our own settings the nearest name is given.
@@ -110,11 +131,11 @@ def _unknown_section(section: str, entries: dict[str, Setting]) -> str:
 
 def _nearest_setting(section: str, key: str, setting: Setting) -> str:
     is_variable = setting.origin.startswith(f"from {VARIABLE_PREFIX}")
-    others = [other for other, model in SECTIONS.items() if key in model.model_fields]
+    others = [other for other in SECTIONS if key in keys_of_section(other)]
     if others:
         names = (variable(other, key) if is_variable else f"{other}.{key}" for other in others)
         return f"another section has it: {', '.join(names)}"
-    keys = SECTIONS[section].model_fields
+    keys = keys_of_section(section)
     if is_variable:
         return _nearest(variable(section, key), [variable(section, known) for known in keys])
     return _nearest(key, keys)

@@ -51,10 +51,8 @@ class Option:
 
     help        its text in `evaluate --help`
     bounds      of the number, or of each number of a table
-    first       the value that corresponds to the first version, in which the option did not exist: a model with this
-                value is named without the option. None: all models are named with it
     expert      whether only few users need it
-    section     the section of the configuration that has it; "": none has it, and only commands for files do
+    section     the section of the configuration that has it
     unit        of the number
     pattern     the regular expression that a text in the configuration has to match
     expected    what a text or a table may be, in words
@@ -64,7 +62,6 @@ class Option:
 
     help: str
     bounds: IntegerBounds | NumberBounds | None = None
-    first: object = None
     expert: bool = False
     section: str = "learner"
     unit: str = ""

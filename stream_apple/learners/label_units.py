@@ -20,6 +20,8 @@ from stream_apple.learners.scores import Scores
 
 LABEL_UNITS = "label_units"
 """The name of the state among a learner's sums."""
+FIRST_LABELS = 10
+"""How many first labels give their mean and deviation."""
 _LARGEST = 1e300  # of the sum of squares, so that the deviation of enormous labels stays finite
 _COUNT, _MEAN, _SQUARES, _KIND = range(4)
 _AMOUNTS, _FINAL, _ONES, _ZEROS, _SIGNS, _BITS = range(6)
@@ -39,15 +41,14 @@ _NEXT = {
 class LabelUnits:
     """Mean and deviation of the first labels; for two classes, their middle and half their distance.
 
-    wanted  how many first labels are used; 0: labels are learned as they are
-
-    If the first `wanted` labels are all equal, those up to the first that differs are used.
+    If the first FIRST_LABELS labels are all equal, those up to the first that differs are used.
     """
 
-    def __init__(self, wanted: int) -> None:
-        self._wanted = wanted
+    def __init__(self, *, standardized: bool) -> None:
+        """Learn labels in units if they are `standardized`, else as they are."""
+        self.standardized = standardized
         # Number of labels, their mean, the sum of squared deviations from it (Welford 1962), and what they are.
-        self._state: NDArray[np.float64] = np.array([0.0, 0.0, 0.0, float(_ONES if wanted else _FINAL)])
+        self._state: NDArray[np.float64] = np.array([0.0, 0.0, 0.0, float(_ONES if standardized else _FINAL)])
 
     @property
     def fixed(self) -> bool:
@@ -73,7 +74,7 @@ class LabelUnits:
             before, mean = label - mean, mean + (label - mean) / count
             squares += before * (label - mean)
             kind = self._with(label)
-            if count >= self._wanted and squares > 0.0:
+            if count >= FIRST_LABELS and squares > 0.0:
                 if kind in _SCALES:  # all models of such labels get the same units, whichever label came first
                     mean, width = _SCALES[kind]
                     count, squares = 2.0, 2.0 * width * width
@@ -81,16 +82,16 @@ class LabelUnits:
             self._state[:] = count, mean, squares, kind
 
     def equal(self, labels: NDArray[np.float64]) -> int:
-        """Return how many of the first of these labels equal all labels so far; 0 before `wanted` labels have come."""
+        """Return how many of the first of these labels equal all labels so far; 0 before FIRST_LABELS have come."""
         count, mean, squares, _ = self._state.tolist()
-        if squares > 0.0 or count < self._wanted:
+        if squares > 0.0 or count < FIRST_LABELS:
             return 0
         others = np.flatnonzero(labels != mean)
         return int(others[0]) if len(others) else len(labels)
 
     def to_units(self, batch: Batch) -> Batch:
         """Return the batch with labels in these units; before they are final, amounts are 0."""
-        if self._wanted == 0:
+        if not self.standardized:
             return batch
         if self.fixed:
             centre, width = self.scale
@@ -111,7 +112,7 @@ class LabelUnits:
 
         of_scores  centre and width at the time when the scores were given
         """
-        if self._wanted == 0:
+        if not self.standardized:
             return
         centre, width = of_scores
         for column in (scores.predictions, scores.apple, scores.linear):
@@ -121,4 +122,4 @@ class LabelUnits:
     @property
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """The state by name: the array itself; nothing where labels are learned as they are."""
-        return {LABEL_UNITS: self._state} if self._wanted else {}
+        return {LABEL_UNITS: self._state} if self.standardized else {}

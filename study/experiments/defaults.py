@@ -1,4 +1,4 @@
-"""What each default of the product is worth: all of them, and all but one, on sets of many kinds.
+"""What each default that has a setting is worth: all of them, and all but one, on sets of many kinds.
 
 The sets are those that scikit-learn, River, and the demo carry, and files; of each the first examples, shuffled unless
 their order is that of time, in one pass of six epochs. Each variant is compared with the default on the same sets, and
@@ -20,26 +20,12 @@ from study.runs.changed_constants import passes_with_constants
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "numbers as they are": {"discretise": "none"},
-        "no early growth": {"early_growth": 0},
-        "no rehearsal": {"rehearsal": "off"},
-        "labels as they are": {"label_units": 0},
         "drift ignored": {"drift": "ignore"},
         "any degree": {"max_degree": 250},
-        "no shrinkage": {"shrinkage": 0.0},
-        "plain loss of the stack, none of classes": {"stack_loss": "plain"},
-        "one budget": {"product_budget": 500},
         "classes at the usual rate": {"learning_rate": 0.5},
     }
 )
 """What is changed -> fields of `Options`."""
-_NOT_FOR: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "squared": frozenset(),
-        "logistic": frozenset({"label_units", "stack_loss"}),
-        "softmax": frozenset({"label_units", "shrinkage"}),
-    }
-)
-"""Loss -> fields that do not apply to it, so that a variant is the default there."""
 SETS = (
     "20news", "a9a", "abalone-binary", "abalone-reg", "adult", "cal-housing", "census", "covtype", "eeg-eye-state",
     "eeg-eye-state-std", "letter", "magic04", "mushroom", "poker", "shuttle", "titanic",
@@ -48,6 +34,9 @@ PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {
         "votes of all examples": {"learners.apple.kernels.admission:ALL_VOTE_BEFORE": 1 << 62},
         "few parents for few features": {"learners.apple.growth:FEWEST_NONZEROS": 0.0},
+        "no early growth": {"learners.apple.growth:EARLY_GROWTH": 1 << 62},
+        "one budget": {"learners.apple.growth:BUDGET_PER_FEATURE": 1e9},
+        "no shrinkage": {"learners.apple.state.weights:SHRINKAGE": 1e-30},
     }
 )
 """What is left out of the learner, though no setting does it -> constants of the package with other values."""
@@ -85,8 +74,7 @@ def _pass_over_all(
     found = {}
     for done, (name, each) in enumerate(given.items()):
         inquiry.tell(phase, done, len(given))
-        fields = {field: value for field, value in changed.items() if field not in _NOT_FOR[each.loss]}
-        found[name] = pass_over_carried(each, fields)
+        found[name] = pass_over_carried(each, changed)
     inquiry.tell(phase, len(given), len(given))
     return found
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_apple.learners.apple.options import Options, mergeable
+from stream_apple.learners.apple.options import Options
 from stream_apple.offline.schedule import Schedule
 from stream_apple.offline.sharding.lockstep import Exchange
 from stream_apple.offline.sharding.sharded import Sharding, evaluate_together
@@ -27,7 +27,7 @@ PLANTED_EPOCHS = 12
 _PLANTED_ROWS = 4  # times the rows that a set may have
 
 _LINEAR: Mapping[str, Any] = MappingProxyType({"method": "linear"})
-_APPLE: Mapping[str, Any] = MappingProxyType({"method": "apple", "combine": "off", "alpha": ALPHA})
+_APPLE: Mapping[str, Any] = MappingProxyType({"method": "apple", "mixture": False, "alpha": ALPHA})
 _BIGRAMS: Mapping[str, Any] = MappingProxyType({"ngrams": {"*": 2}})
 TABLE_1: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {"lin": _LINEAR, "lin+apple": _APPLE, "bigram": {**_LINEAR, **_BIGRAMS}, "bigram+apple": {**_APPLE, **_BIGRAMS}}
@@ -57,7 +57,7 @@ def _run(inquiry: Inquiry) -> Iterator[StudyFinding]:
         batch = load_set(data_set, inquiry.rows, inquiry.out / "sets", frozenset({"spaces"}))
         found: dict[str, list[PassesMeasures]] = {column: [] for column in TABLE_1}
         for column, given in TABLE_1.items():
-            options = Options(**mergeable({"loss": "logistic", "bits": BITS, **given}))  # type: ignore[arg-type]
+            options = Options(mergeable=True, **{"loss": "logistic", "bits": BITS, **given})
             for seed in range(inquiry.seeds):
                 inquiry.tell("table 1", done, steps)
                 measures, _ = evaluate_in_passes(batch, options, Schedule(seed=seed), SHARDS, PASSES)
@@ -102,7 +102,7 @@ def _planted(inquiry: Inquiry) -> StudyFinding:
     for done, (label, sharding) in enumerate(PLANTED.items()):
         inquiry.tell("planted", done, len(PLANTED))
         cells: list[TableCell] = []
-        for options in (Options(combine="off"), Options(**mergeable({}))):  # type: ignore[arg-type]
+        for options in (Options(mixture=False), Options(mergeable=True)):
             run = evaluate_together(batch, options, schedule, sharding).run
             cells += [run.result.progressive_loss, float(run.scores.losses[-last:].mean())]
         rows.append((label, *cells))

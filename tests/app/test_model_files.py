@@ -19,12 +19,11 @@ from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.learners.apple.merging.merge import merge
 from stream_apple.learners.apple.merging.mergeable import merged_digest
-from stream_apple.learners.apple.options import mergeable
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.model_file import model_file_of
 
-LEARNER: dict[str, Any] = mergeable({"bits": 10})
+LEARNER: dict[str, Any] = {"mergeable": True, "bits": 10}
 
 
 def save(
@@ -135,8 +134,8 @@ def test_models_of_other_options_are_refused(tmp_path: Path, learner: dict[str, 
 
 def test_what_can_not_be_merged_or_read_is_refused(tmp_path: Path) -> None:
     """Models whose parts mean different things, damaged files, and a place that can't be written."""
-    save(tmp_path / "cut", 0, {"bits": 10, "early_growth": 0, "drift": "restart", "loss": "logistic"})
-    with pytest.raises(ConfigurationError, match=r"expected learner\.drift = ignore, found 'restart'"):
+    save(tmp_path / "cut", 0, {"bits": 10, "loss": "logistic"})
+    with pytest.raises(ConfigurationError, match=r"expected learner\.mergeable = true, found false"):
         merge_model_files([tmp_path / "cut"], tmp_path / "merged", "votes")
     save(tmp_path / "0", 0)
     with pytest.raises(ConfigurationError, match="expected a file that can be written"):

@@ -78,9 +78,9 @@ def told(made: Given, here: Given) -> str:
         ({}, {"limits": {"max_label": 5.0}}, "limits.max_label is 1000000000.0 in the model and 5.0 here"),
         (
             {"epochs": {"length": "30m"}, "limits": {"max_features_per_example": 5000}},
-            {"limits": {"max_features": 7}, "learner": {"alpha": 0.5}},
+            {"limits": {"max_features": 7}, "learner": {"max_degree": 3}},
             (
-                "learner.alpha is 1.0 in the model and 0.5 here, "
+                "learner.max_degree is 4 in the model and 3 here, "
                 "limits.max_features_per_example is 5000 in the model and 65536 here, "
                 "epochs.length is 30m in the model and 1h here, limits.max_features is 4096 in the model and 7 here"
             ),
@@ -135,12 +135,6 @@ def told(made: Given, here: Given) -> str:
 def test_settings_that_differ_are_named(made: Given, here: Given, expected: str) -> None:
     """With both values, if the model's name comes out with them; what can't be told is said to be so."""
     assert told(made, here) == expected
-
-
-def test_an_option_that_the_model_does_without_is_named() -> None:
-    """A snapshot does not name an option with the value of the time before it existed: its default may be another."""
-    found = told({"learner": {"shrinkage": 0.0}}, {})
-    assert found == "learner.shrinkage is 0.0 in the model and 0.001 here"
 
 
 def test_a_file_that_models_start_from(tmp_path: Path) -> None:

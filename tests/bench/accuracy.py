@@ -23,7 +23,7 @@ from typing import Any
 
 import planted
 
-from stream_apple.learners.apple.options import Method, Options, mergeable
+from stream_apple.learners.apple.options import Method, Options
 from stream_apple.offline.evaluation import Result, evaluate
 from stream_apple.offline.late_labels import known_after_examples
 from stream_apple.offline.schedule import Schedule
@@ -106,9 +106,7 @@ def measured(name: str, given: CarriedSet) -> Measured:
 def options_of(given: CarriedSet, method: Method, *, merged: bool = False) -> Options:
     """Return the default settings with this method, for labels as the set has them."""
     chosen: dict[str, Any] = {"method": method, "loss": given.loss, "classes": given.classes}
-    if merged:
-        chosen = mergeable(chosen)
-    return Options(**chosen)
+    return Options(**chosen, mergeable=merged or None)
 
 
 def figures_of(result: Result) -> Figures:

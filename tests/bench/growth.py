@@ -4,7 +4,7 @@ Tables, of which all but the last have the straight line that fits best (least s
 root mean square of the distances from it, as a share of the mean cost.
 
     features  microseconds an example against the number of its features: examples of 28, 57, 114 and 228 base
-              features. For linear, apple (combine = off) and the mixture the abscissa is the number that has a slot
+              features. For linear, apple (mixture = false) and the mixture the abscissa is the number that has a slot
               and is learned; for quadratic that of all products, which it looks up whether they have a slot or not
     bits      the same against the table's bits: what a table that is twice as large costs more, since less of it is
               in the processor's caches
@@ -43,7 +43,7 @@ BITS, LENGTH_BITS = (16, 18, 20, 22, 24), 20
 SIZES_BITS = 24  # most products have a slot: in a full table those without cost less than learning
 METHODS: dict[str, dict[str, Any]] = {
     "linear": {"method": "linear"},
-    "apple": {"combine": "off"},
+    "apple": {"mixture": False},
     "mixture": {},
     "quadratic": {"method": "quadratic"},
 }

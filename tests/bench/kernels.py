@@ -1,7 +1,7 @@
 """What learning costs, method by method, beside two yardsticks: `python tests/bench/kernels.py [EXAMPLES [BITS ...]]`.
 
 Planted examples are learned in one pass by each method with both losses, with tables of 2^BITS slots: 18, 20, 22 and
-24 if none are named. `mixture` is what is learned by default, `apple` the same with combine = off. EXAMPLES (20,000)
+24 if none are named. `mixture` is what is learned by default, `apple` the same with mixture = false. EXAMPLES (20,000)
 is for these; linear takes five times as many, quadratic a fifth, and cubic a hundredth. A pass starts from nothing, so
 it has, on either side, the system's making of the table's memory, which is much of the time where a table is large and
 examples are few. The yardsticks, in the same rounds:
@@ -37,7 +37,7 @@ from stream_apple.offline.schedule import Schedule, epoch_ends
 ROUNDS = 5
 EXAMPLES, BITS = 20_000, (18, 20, 22, 24)
 SHARES: dict[str, float] = {"linear": 5, "apple": 1, "mixture": 1, "quadratic": 0.2, "cubic": 0.01}
-OURS: dict[str, dict[str, Any]] = {"apple": {"combine": "off"}, "mixture": {}}  # others: the method of that name
+OURS: dict[str, dict[str, Any]] = {"apple": {"mixture": False}, "mixture": {}}  # others: the method of that name
 THEIRS: dict[str, list[str]] = {
     "linear": [],
     "apple": ["--stage_poly"],

@@ -1,7 +1,7 @@
 """Time and loss of learning, beside Vowpal Wabbit's: `python tests/bench/learning.py [EXAMPLES [BITS]]`.
 
 Both take the planted benchmark in one pass with 2^BITS slots, in the same run: ours as it is by default, the mixture of
-six predictors; apple alone (combine = off); and linear. Vowpal Wabbit's time includes reading
+five predictors; apple alone (mixture = false); and linear. Vowpal Wabbit's time includes reading
 its text, which it does in a second thread; the time of ours is that of the kernels.
 
 The time to Vowpal Wabbit's loss: after which share of its whole time our mean loss from the first example on is down
@@ -113,7 +113,7 @@ def main() -> None:
         warm_up_learning(Options())
         contestants: dict[str, Callable[[], Passed]] = {
             "stream_apple mixture": lambda: learn(batch, Options(bits=bits)),
-            "stream_apple apple": lambda: learn(batch, Options(bits=bits, combine="off")),
+            "stream_apple apple": lambda: learn(batch, Options(bits=bits, mixture=False)),
             "Vowpal Wabbit --stage_poly": lambda: (vowpal_wabbit(path, bits, ["--stage_poly"]), ()),
             "stream_apple linear": lambda: learn(batch, Options(method="linear", bits=bits)),
             "Vowpal Wabbit linear": lambda: (vowpal_wabbit(path, bits, []), ()),

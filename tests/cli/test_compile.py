@@ -24,7 +24,7 @@ LEARNERS: tuple[dict[str, object], ...] = (
     ),
     {"loss": "logistic", "discretise": "none"},
     {"drift": "ignore"},
-    {"early_growth": 0, "loss": "logistic"},
+    {"mergeable": True, "loss": "logistic"},
     {"ngrams": {"*": 2}},
 )
 SETTINGS: tuple[dict[str, dict[str, object]], ...] = (
@@ -32,7 +32,7 @@ SETTINGS: tuple[dict[str, dict[str, object]], ...] = (
     {"merge": {"mode": "average"}},
     {"merge": {"mode": "average"}, "learner": {"loss": "logistic"}},
     {"merge": {"mode": "average"}, "learner": {"loss": "softmax", "classes": 3}},
-    {"merge": {"mode": "average"}, "learner": {"combine": "off"}},
+    {"merge": {"mode": "average"}, "learner": {"mixture": False}},
     *({"learner": learner} for learner in LEARNERS),
 )
 _WARM_UP = """

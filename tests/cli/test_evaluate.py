@@ -49,7 +49,7 @@ def test_apple_learns_what_linear_cannot(pairs: Path) -> None:
     assert results["linear"]["features_per_example"] < results["apple"]["features_per_example"]
 
 
-AS_THEY_ARE = ("--mergeable", "--discretise", "none", "--label-units", "0")
+AS_THEY_ARE = ("--mergeable", "--discretise", "none")
 """Options of a mixture whose linear predictor learns what `--method linear` does."""
 
 
@@ -159,7 +159,7 @@ def test_the_verdict_of_a_mixture(of: tuple[float, float, float], alone: float, 
 def test_apple_alone_stands_beside_the_mixture(pairs: Path) -> None:
     """Its losses, AUC and calibration error: those of its own score; null, and not shown, where it is the method."""
     mixture = json.loads(evaluate(pairs, "--json", *AS_THEY_ARE).stdout)
-    plain = json.loads(evaluate(pairs, "--json", "--combine", "off").stdout)
+    plain = json.loads(evaluate(pairs, "--json", "--no-mixture").stdout)
     assert 0 < mixture["apple_progressive_loss"] != mixture["progressive_loss"]
     assert 0 <= mixture["apple_test_loss"] < mixture["linear_test_loss"]
     assert mixture["apple_test_auc"] == 1.0 > mixture["apple_progressive_auc"] > 0.8
@@ -167,7 +167,7 @@ def test_apple_alone_stands_beside_the_mixture(pairs: Path) -> None:
     assert plain["progressive_loss"] > 0
     assert plain["linear_progressive_loss"] == pytest.approx(mixture["linear_progressive_loss"], rel=1e-6)
     assert "apple alone" in side_by_side(evaluate(pairs).stdout)[0]
-    assert "apple alone" not in evaluate(pairs, "--combine", "off").stdout
+    assert "apple alone" not in evaluate(pairs, "--no-mixture").stdout
 
 
 def test_apples_own_loss_is_that_of_its_scores(pairs: Path) -> None:
@@ -186,7 +186,7 @@ def test_the_verdict_is_printed(pairs: Path) -> None:
     assert said.startswith("the mixture is better than linear: its progressive loss is ")
     assert "% below linear's; apple alone would be " in said
     assert said.endswith("% below")
-    said = evaluate(pairs, "--combine", "off").stdout.splitlines()[-1]
+    said = evaluate(pairs, "--no-mixture").stdout.splitlines()[-1]
     assert said.startswith("apple is better than linear: its progressive loss is ")
     assert "alone" not in said
     assert "better" not in evaluate(pairs, "--json").stdout

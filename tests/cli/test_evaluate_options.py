@@ -32,13 +32,13 @@ def test_a_namespace_that_no_example_has_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--combine", "off"),
-        ("--combine", "off", "--selection", "ssm"),
-        ("--combine", "off", "--fallback"),
-        ("--combine", "off", "--parents", 0.5),
-        ("--product-budget", 12),
-        ("--selection", "weight", "--parents", 1),
-        ("--combine", "off", "--loss", "logistic", "--descent", "plain", "--l2", 0.01),
+        ("--no-mixture",),
+        ("--no-mixture", "--selection", "ssm"),
+        ("--no-mixture", "--fallback"),
+        ("--no-mixture", "--alpha", 0.5),
+        ("--max-products", 12),
+        ("--mergeable",),
+        ("--no-mixture", "--loss", "logistic", "--steps", "theorem1", "--theorem1-lambda", 0.01),
         ("--method", "cubic"),
     ],
     ids=str,
@@ -54,10 +54,13 @@ def test_each_option_of_the_learner_is_another_model(pairs: Path, arguments: tup
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (("--selection", "ssm"), "--selection: expected evidence or weight with combine = mix, found 'ssm'"),
-        (("--method", "linear", "--combine", "mix"), "--combine: expected off with method linear, found 'mix'"),
-        (("--combine", "off", "--product-budget", 9), "--product-budget: expected 0 with combine = off, found 9"),
-        (("--descent", "plain", "--l2", 0.1), "--descent: expected adaptive with combine = mix, found 'plain'"),
+        (("--selection", "ssm"), "--selection: expected weight with mixture = true, found 'ssm'"),
+        (("--method", "linear", "--mixture"), "--mixture: expected false with method linear, found True"),
+        (("--no-mixture", "--max-products", 9), "--max-products: expected 1000 with mixture = false, found 9"),
+        (
+            ("--steps", "theorem1", "--theorem1-lambda", 0.1),
+            "--steps: expected adaptive with mixture = true, found 'theorem1'",
+        ),
     ],
     ids=str,
 )

@@ -52,7 +52,7 @@ def test_weights_shares_and_losses_of_a_mixture(tmp_path: Path, monkeypatch: pyt
 
 def test_a_plain_model_has_no_mixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is said of weights; AUC and calibration are those of two labels."""
-    options = replace(SETTINGS.options, combine="off", parents=None, selection=None, product_budget=None)
+    options = replace(SETTINGS.options, mixture=False)
     model = PartitionModel(TOPIC, 0, new_model().lineage, SETTINGS._replace(options=options), DECODER)
     model.process(RECORDS)
     text, facts = printed(model, tmp_path / "model", monkeypatch)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from stream_apple.config import load
-from stream_apple.config.validation_errors import SECTIONS
+from stream_apple.config.validation_errors import SECTIONS, keys_of_section
 from stream_apple.errors import ConfigurationError
 
-KEYS = [(section, key) for section, model in SECTIONS.items() for key in model.model_fields]
+KEYS = [(section, key) for section in SECTIONS for key in keys_of_section(section)]
 """Section and name of every setting but Kafka's properties."""
 
 

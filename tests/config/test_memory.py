@@ -25,8 +25,8 @@ from stream_apple.learners.apple.state.table import Extent, empty_table
 MACHINE = "MemTotal:       1000 kB\nMemFree:  5 kB\nSwapTotal:       24 kB\n"
 KINDS = [
     bare(bits=12),
-    bare(bits=12, combine="off"),
-    bare(bits=12, combine="off", selection="ssm"),
+    bare(bits=12, mixture=False),
+    bare(bits=12, mixture=False, selection="ssm"),
 ]
 
 
@@ -94,10 +94,10 @@ class TestModels:
         assert 0 <= options.model_bytes() + 300 - taken < 0.01 * taken + 300
 
     def test_the_formula_of_the_documents(self) -> None:
-        """Four partitions of 2^22 slots: 1.48 GB, within a fiftieth; of 192 MiB for records, with two threads."""
+        """Four partitions of 2^22 slots: 1.40 GB, within a thirtieth; of 192 MiB for records, with two threads."""
         queued = queue_bytes(Options(), LimitSettings(), 2, Queues())
         assert queued == 192 << 20
-        assert worker_bytes(Options(bits=22), 4, queued) == pytest.approx(1.48e9, rel=0.03)
+        assert worker_bytes(Options(bits=22), 4, queued) == pytest.approx(1.40e9, rel=0.03)
 
     def test_what_records_take_grows_with_what_they_may_be(self) -> None:
         """Threads, brokers, bytes, features, and what else is kept of a feature."""
@@ -124,7 +124,7 @@ class TestModels:
             check_models_fit(Options(bits=30), 2, limit)
         assert str(caught.value) == (
             "learner.bits, limits.max_features_per_example: expected models that fit into 2,048 MiB, the limit of x, "
-            "found 30 and 65,536: they take 100,881 MiB"
+            "found 30 and 65,536: they take 92,689 MiB"
         )
 
     def test_memory_that_the_system_refuses(self) -> None:

@@ -19,15 +19,11 @@ VALUES: dict[str, dict[str, list[object]]] = {
     "learner": {
         "method": ["apple", "linear", "quadratic", "cubic"],
         "loss": ["squared", "logistic"],
-        "combine": ["mix", "off"],
-        "selection": ["evidence", "weight", "ssm"],
-        "product_budget": [1000, 500, 0],
-        "budget_per_feature": [16.0, 0.0],
-        "early_growth": [60, 0],
-        "rehearsal": ["on", "off"],
-        "label_units": [10, 0],
-        "stack_loss": ["clipped", "plain"],
+        "mixture": [True, False],
+        "paper": [{}, {"selection": "ssm"}, {"alpha": 0.5}],
+        "max_products": [1000, 500],
         "drift": ["restart", "ignore"],
+        "mergeable": [False, True],
         "ngrams": [{}, {"t": 2}, {"*": 1}],
         "discretise": ["spline", "none"],
         "pending_labels": [2000, 0],
@@ -42,6 +38,9 @@ VALUES: dict[str, dict[str, list[object]]] = {
     "output": {"format": ["msgpack", "json"], "probabilities": ["one", "all"]},
 }
 """Settings that decide about results, with their defaults and other values."""
+
+OF_THE_PAPER = ("alpha", "selection", "fallback", "steps", "theorem1_lambda")
+"""The settings of `[learner.paper]`."""
 
 YES_OR_NO = '[learner]\nloss = "logistic"\n'
 THREE_CLASSES = '[learner]\nloss = "softmax"\nclasses = 3\n'
@@ -94,24 +93,22 @@ class TestDefaults:
             "learner": {
                 "method": "apple",
                 "loss": "squared",
-                "combine": "mix",
+                "mixture": True,
                 "bits": 18,
-                "alpha": 1.0,
-                "parents": 2.0,
-                "product_budget": 1000,
-                "budget_per_feature": 16.0,
+                "max_products": 1000,
                 "max_degree": 4,
-                "votes": "sampled",
-                "shrinkage": 0.001,
-                "stack_loss": "clipped",
-                "early_growth": 60,
-                "rehearsal": "on",
-                "label_units": 10,
                 "drift": "restart",
+                "mergeable": False,
+                "paper": {
+                    "alpha": 1.0,
+                    "selection": "weight",
+                    "fallback": False,
+                    "steps": "adaptive",
+                    "theorem1_lambda": 0.01,
+                },
                 "learning_rate": 0.5,
                 "pending_labels": 2_000,
                 "discretise": "spline",
-                "selection": "evidence",
                 "ngrams": {},
                 "classes": 0,
             },
@@ -169,6 +166,7 @@ class TestDefaults:
     def test_stay_within_their_own_bounds(self) -> None:
         """The defaults, written out as text and read back, are accepted and change nothing."""
         shown = load(None, {}).redacted()
+        shown["learner.paper"] = shown["learner"].pop("paper")
         environ = {
             variable(section, key): ", ".join(value) if isinstance(value, list) else str(value)
             for section, table in shown.items()
@@ -237,23 +235,15 @@ class TestViews:
         related = {
             "STREAM_APPLE_LEARNER__METHOD": "linear",
             "STREAM_APPLE_LEARNER__LOSS": "logistic",
-            "STREAM_APPLE_LEARNER__COMBINE": "off",
-            "STREAM_APPLE_LEARNER__SELECTION": "weight",
-            "STREAM_APPLE_LEARNER__PARENTS": "1",
-            "STREAM_APPLE_LEARNER__PRODUCT_BUDGET": "500",
+            "STREAM_APPLE_LEARNER__MIXTURE": "false",
+            "STREAM_APPLE_LEARNER__MERGEABLE": "true",
+            "STREAM_APPLE_LEARNER__MAX_PRODUCTS": "500",
             "STREAM_APPLE_LEARNER__PENDING_LABELS": "100",
-            "STREAM_APPLE_LEARNER__BUDGET_PER_FEATURE": "12",
             "STREAM_APPLE_LEARNER__MAX_DEGREE": "3",
-            "STREAM_APPLE_LEARNER__VOTES": "all",
-            "STREAM_APPLE_LEARNER__SHRINKAGE": "0.01",
-            "STREAM_APPLE_LEARNER__EARLY_GROWTH": "100",
-            "STREAM_APPLE_LEARNER__REHEARSAL": "off",
-            "STREAM_APPLE_LEARNER__LABEL_UNITS": "20",
-            "STREAM_APPLE_LEARNER__STACK_LOSS": "plain",
             "STREAM_APPLE_LEARNER__DRIFT": "ignore",
             "STREAM_APPLE_LEARNER__DISCRETISE": "none",
+            "STREAM_APPLE_LEARNER__NGRAMS": "text=2",
             "STREAM_APPLE_LEARNER__BITS": "20",
-            "STREAM_APPLE_LEARNER__ALPHA": "0.5",
             "STREAM_APPLE_LEARNER__LEARNING_RATE": "0.1",
             "STREAM_APPLE_EPOCHS__LENGTH": "2h",
             "STREAM_APPLE_EPOCHS__MAX_AHEAD": "2d",
@@ -264,9 +254,20 @@ class TestViews:
             "STREAM_APPLE_LIMITS__MIN_LABEL": "0",
             "STREAM_APPLE_LIMITS__MAX_LABEL": "1",
         }
-        assert len(related) == sum(len(base[section]) for section in ("learner", "epochs", "limits"))
+        known = {variable(section, key) for section in ("learner", "epochs", "limits") for key in base[section]}
+        assert known - related.keys() == {variable("learner", key) for key in ("classes", *OF_THE_PAPER)}  # need others
         for name, value in related.items():
             assert load(None, {name: value}).model_settings() != base
+
+    def test_settings_of_the_paper_count(self) -> None:
+        """Each is an option of the model, by its own name."""
+        plain = {"STREAM_APPLE_LEARNER__MIXTURE": "false"}
+        base = load(None, plain).model_settings()
+        for name, value in (("ALPHA", "0.5"), ("SELECTION", "ssm"), ("FALLBACK", "true"), ("THEOREM1_LAMBDA", "0.1")):
+            settings = load(None, {**plain, f"STREAM_APPLE_LEARNER__PAPER__{name}": value}).model_settings()
+            assert settings.keys() == base.keys()
+            assert settings["learner"].keys() == base["learner"].keys()
+            assert settings["learner"] != base["learner"]
 
     def test_two_models_have_two_names(self) -> None:
         """Whatever is combined: settings that make other models, or other answers, name them differently."""
@@ -290,8 +291,8 @@ class TestViews:
 
     def test_what_contradicts_itself_is_refused(self) -> None:
         """Only apple has what can be mixed."""
-        with pytest.raises(ConfigurationError, match="expected off with method linear, found 'mix'"):
-            load(None, {"STREAM_APPLE_LEARNER__COMBINE": "mix", "STREAM_APPLE_LEARNER__METHOD": "linear"})
+        with pytest.raises(ConfigurationError, match="mixture: expected false with method linear, found True"):
+            load(None, {"STREAM_APPLE_LEARNER__MIXTURE": "true", "STREAM_APPLE_LEARNER__METHOD": "linear"})
 
     def test_model_settings_are_plain(self) -> None:
         """They go through JSON unchanged, so that a fingerprint can be taken of them."""
@@ -385,7 +386,7 @@ class TestNgrams:
     """A table in the file, text in the environment."""
 
     def test_both_ways(self, tmp_path: Path) -> None:
-        """They are the same model; an order of the names says nothing; and without any there is no trace of them."""
+        """They are the same model, whatever the order of the names."""
         path = tmp_path / "stream_apple.toml"
         path.write_text('[learner]\nngrams = { title = 3, text = 2, "" = 2 }\n')
         from_file = load(path, {})
@@ -393,7 +394,7 @@ class TestNgrams:
         from_text = load(None, {"STREAM_APPLE_LEARNER__NGRAMS": "=2,text=2,title=3"})
         assert from_text.model_settings() == from_file.model_settings()
         assert from_file.model_settings()["learner"]["ngrams"] == {"": 2, "text": 2, "title": 3}
-        assert "ngrams" not in load(None, {}).model_settings()["learner"]
+        assert load(None, {}).model_settings()["learner"]["ngrams"] == {}
 
     @pytest.mark.parametrize("value", ["2", "{ text = 9 }", "{ text = 2.5 }", "{ text = true }", '"text"', "[2]"])
     def test_what_is_refused(self, tmp_path: Path, value: str) -> None:

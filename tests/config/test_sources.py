@@ -45,14 +45,14 @@ class TestSources:
 
     def test_the_environment_wins_over_the_file(self, tmp_path: Path) -> None:
         """A variable replaces its one key and leaves the file's others."""
-        path = written(tmp_path, '[learner]\nbits = 20\nalpha = 0.5\n[kafka]\n"client.id" = "file"\n')
+        path = written(tmp_path, '[learner]\nbits = 20\nlearning_rate = 0.25\n[kafka]\n"client.id" = "file"\n')
         environ = {
             "STREAM_APPLE_LEARNER__BITS": "22",
             "STREAM_APPLE_KAFKA__CLIENT_ID": "variable",
             "PATH": "/bin",
         }
         config = load(path, environ)
-        assert (config.learner.bits, config.learner.alpha) == (22, 0.5)
+        assert (config.learner.bits, config.learner.learning_rate) == (22, 0.25)
         assert config.kafka == {"bootstrap.servers": "localhost:9092", "client.id": "variable"}
 
     def test_a_mark_of_byte_order_is_no_setting(self, tmp_path: Path) -> None:

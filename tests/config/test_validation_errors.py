@@ -30,8 +30,8 @@ class TestFaults:
                 "learner.method (in {}): expected one of " + METHODS + ", found 'aple'",
             ),
             (
-                "[learner]\nalpha = 0",
-                "learner.alpha (in {}): expected a number above 0 and at most 2, found 0",
+                "[learner.paper]\nalpha = 0",
+                "learner.paper.alpha (in {}): expected a number above 0 and at most 2, found 0",
             ),
             (
                 "[limits]\nmax_label = inf",

@@ -13,7 +13,7 @@ from stream_apple.core.codec.example import encode_example
 from stream_apple.demo import clicks as planted
 from stream_apple.demo.clicks import FIELDS, clicks, impressions
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Method, OnOff, Options
+from stream_apple.learners.apple.options import Method, Options
 from stream_apple.learners.scores import Scores
 
 START_MS = 20_000 * DAY
@@ -32,10 +32,10 @@ def decoded_clicks() -> tuple[Batch, list[int]]:
 
 
 @cache
-def progressive_losses(method: Method, rehearsal: OnOff | None = None) -> tuple[float, float]:
+def progressive_losses(method: Method, *, mergeable: bool | None = None) -> tuple[float, float]:
     """Mean loss of the method and of the linear predictor alongside, over one pass with an epoch a day."""
     batch, days = decoded_clicks()
-    learner, scores = Learner(Options(method=method, loss="logistic", rehearsal=rehearsal)), Scores.empty(SIZE)
+    learner, scores = Learner(Options(method=method, loss="logistic", mergeable=mergeable)), Scores.empty(SIZE)
     for start, stop in pairwise([*days, SIZE]):
         if start:
             learner.end_epoch()
@@ -114,7 +114,7 @@ class TestPlantedStructure:
         assert losses["linear"] - 0.05 > losses["apple"]
 
     def test_the_linear_loss_alongside_is_that_of_a_linear_model(self) -> None:
-        """What the demo draws as linear is what a worker with method linear would have; nearly so with rehearsal."""
+        """What the demo draws as linear is what a worker with method linear would have; nearly so if it rehearses."""
         linear, _ = progressive_losses("linear")
-        assert progressive_losses("apple", "off")[1] == pytest.approx(linear, abs=1e-12)
+        assert progressive_losses("apple", mergeable=True)[1] == pytest.approx(linear, abs=1e-12)
         assert progressive_losses("apple")[1] == pytest.approx(linear, rel=0.005)

@@ -83,7 +83,7 @@ def test_the_dashboard_is_found_by_its_label(rendered: dict[str, list[Manifest]]
 def test_the_comment_s_calculation_is_right(file: str) -> None:
     """The sum beside the memory is what the model of memory gives for the numbers beside it."""
     text = (DEPLOY / file).read_text(encoding="utf-8").replace("\n            #", "")
-    found = re.search(r"2\^(\d+) slots \* 49\.3 bytes \* \((\d+) partitions \+ 1 for a snapshot\) = (\d+) MB", text)
+    found = re.search(r"2\^(\d+) slots \* 45\.3 bytes \* \((\d+) partitions \+ 1 for a snapshot\) = (\d+) MB", text)
     assert found is not None
     bits, partitions, megabytes = map(int, found.groups())
     assert round(memory_needed(bits, partitions) / 1e6) == megabytes

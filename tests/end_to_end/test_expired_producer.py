@@ -32,7 +32,7 @@ def test_a_producer_id_expires_while_there_is_no_input(jars: Path, tmp_path: Pat
             broker.bootstrap,
             topics=create_worker_topics(named_topics(broker.bootstrap), 1),
             worker={"commit_interval": "40ms", "snapshot_interval": "1s"},
-            learner={"method": "linear", "combine": "off", "bits": 12},
+            learner={"method": "linear", "mixture": False, "bits": 12},
             limits={"max_features": 16},
         )
         outputs = Outputs(broker.bootstrap, load(path, {}), 1)

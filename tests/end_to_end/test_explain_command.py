@@ -19,7 +19,7 @@ from stream_apple.config import load
 COUNT, BAD = 1_500, 700
 LEARNERS: dict[str, dict[str, Any]] = {
     "squared": {"bits": 12},
-    "logistic": {"bits": 12, "loss": "logistic", "combine": "off"},
+    "logistic": {"bits": 12, "loss": "logistic", "mixture": False},
     "softmax": {"bits": 12, "loss": "softmax", "classes": 3},
 }
 

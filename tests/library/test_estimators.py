@@ -442,7 +442,7 @@ def test_the_columns_of_a_frame_are_those_of_the_first() -> None:
 
 def test_epochs_end_by_hand_too() -> None:
     """Then nothing grows before."""
-    model = AppleClassifier(bits=8, epoch_examples=0, passes=5, early_growth=0).fit(SMALL, SIGNS)
+    model = AppleClassifier(bits=8, epoch_examples=0, passes=5, mergeable=True).fit(SMALL, SIGNS)
     assert model.n_parents_ == 0
     assert model.end_epoch().n_parents_ > 0
     assert model.progressive_loss_ > 0.0

@@ -36,7 +36,7 @@ SETTINGS: list[dict[str, Any]] = [
     {},
     {"method": "linear"},
     {"method": "quadratic", "bits": 12},
-    {"combine": "off"},
+    {"mixture": False},
     {"discretise": "none"},
     {"learning_rate": 0.1},
 ]

@@ -37,7 +37,7 @@ def _frame(size: int = 600) -> tuple[pd.DataFrame, Any]:
     "chosen",
     [
         {},
-        {"combine": "off"},
+        {"mixture": False},
         {"method": "linear"},
         {"method": "quadratic"},
         {"discretise": "none"},
@@ -78,7 +78,7 @@ def test_the_product_that_decides_is_named() -> None:
     assert planted & {each.name for each in one.monomials(20)}
 
 
-@pytest.mark.parametrize("chosen", [{}, {"method": "linear"}, {"combine": "off"}], ids=str)
+@pytest.mark.parametrize("chosen", [{}, {"method": "linear"}, {"mixture": False}], ids=str)
 def test_each_class_has_a_sum(chosen: dict[str, Any]) -> None:
     """Scores give the probabilities back; what is added to all classes alike is in none; one predictor has no rest."""
     frame, labels = _frame()

@@ -23,7 +23,7 @@ from stream_apple.stream.partitions.recovery import RecoveryPlan
 from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
 
 RECORDS = stream(3000, seed=1)
-PLAIN: dict[str, Any] = {"combine": "off", "parents": None, "selection": None, "product_budget": None}
+PLAIN: dict[str, Any] = {"mixture": False, "drift": None}
 
 
 def shown(metrics: Metrics, model: PartitionModel) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:

@@ -19,7 +19,7 @@ from stream_apple.offline.schedule import Schedule
 
 COUNT = 300
 LINEAR = Options(method="linear", bits=10, loss="logistic")
-LOGISTIC, SQUARED = Options(loss="logistic", bits=12, early_growth=0), Options(bits=12)
+LOGISTIC, SQUARED = Options(loss="logistic", bits=12, mergeable=True), Options(bits=12)
 IN_ORDER = Schedule(epochs=1, test_fraction=0.0, keep_order=True)
 
 

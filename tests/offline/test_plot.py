@@ -23,7 +23,7 @@ def test_learning_curve_is_the_running_mean() -> None:
     ("options", "expected"),
     [
         (Options(bits=10), ["the mixture", "apple alone", "linear, alongside"]),
-        (Options(bits=10, combine="off"), ["apple", "linear, alongside"]),
+        (Options(bits=10, mixture=False), ["apple", "linear, alongside"]),
         (Options(bits=10, method="linear"), ["linear"]),
     ],
     ids=["mixture", "plain", "linear"],

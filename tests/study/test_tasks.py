@@ -10,7 +10,7 @@ from study.runs.campaign import Contender, contenders
 from study.settings import StudySettings
 from study.tasks import LossesSoFar, Measures, Task
 
-TASK = Task("error", "a9a", "apple", 0.5, 0.2, 1, 6, 18, "squared")
+TASK = Task("error", "a9a", "apple-plain", 0.5, 0.2, 1, 6, 18, "squared")
 VERSIONS = {"core": "1"}
 
 
@@ -38,7 +38,7 @@ def test_the_key_tells_runs_apart(change: dict[str, Any]) -> None:
 def test_the_key_knows_what_the_method_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that means other options is another run."""
     before = TASK.key("d", VERSIONS)
-    monkeypatch.setitem(METHODS, "apple", StudyMethod({"method": "quadratic"}, grid=True, grows=True))
+    monkeypatch.setitem(METHODS, "apple-plain", StudyMethod({"method": "quadratic"}, grid=True, grows=True))
     assert TASK.key("d", VERSIONS) != before
 
 
@@ -46,10 +46,10 @@ def test_a_method_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new one is run with each alpha and number of epochs, if it has a grid and grows; once if not."""
     monkeypatch.setitem(METHODS, "small", StudyMethod({"method": "apple", "max_features_per_example": 50}, grows=True))
     assert TASK._replace(method="small", alpha=None).options().max_features_per_example == 50
-    settings = StudySettings(("linear", "apple", "small"), alphas=(0.5, 1.0), epochs=(6, 50))
+    settings = StudySettings(("linear", "apple-plain", "small"), alphas=(0.5, 1.0), epochs=(6, 50))
     assert contenders(settings) == [
         Contender("linear", None, 0),
-        *(Contender("apple", alpha, epochs) for epochs in (6, 50) for alpha in (0.5, 1.0)),
+        *(Contender("apple-plain", alpha, epochs) for epochs in (6, 50) for alpha in (0.5, 1.0)),
         Contender("small", None, 6),
         Contender("small", None, 50),
     ]
@@ -58,20 +58,20 @@ def test_a_method_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("method", "expected"),
     [
-        ("apple", ("mix", "evidence", False)),
-        ("apple-plain", ("off", "weight", False)),
-        ("ssm", ("off", "ssm", False)),
-        ("apple-fallback", ("off", "weight", True)),
-        ("linear", ("off", "weight", False)),
-        ("quadratic", ("off", "weight", False)),
-        ("cubic", ("off", "weight", False)),
+        ("apple", (True, "weight", False)),
+        ("apple-plain", (False, "weight", False)),
+        ("ssm", (False, "ssm", False)),
+        ("apple-fallback", (False, "weight", True)),
+        ("linear", (False, "weight", False)),
+        ("quadratic", (False, "weight", False)),
+        ("cubic", (False, "weight", False)),
     ],
 )
-def test_methods_are_the_papers_and_the_products(method: str, expected: tuple[str, str, bool]) -> None:
+def test_methods_are_the_papers_and_the_products(method: str, expected: tuple[bool, str, bool]) -> None:
     """The baselines learn as the paper's do; the product's apple is its default, for files as for streams."""
     bits = METHODS[method].bits
-    options = TASK._replace(method=method, bits=bits).options()
-    assert (options.combine, options.selection, options.fallback) == expected
+    options = TASK._replace(method=method, bits=bits, alpha=0.5 if METHODS[method].grid else None).options()
+    assert (options.mixed, options.selection, options.fallback) == expected
     assert METHODS[method].default == (method != "apple-fallback")
     assert bits == Options(method=options.method).bits
 

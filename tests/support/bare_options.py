@@ -1,24 +1,12 @@
-"""Options of a learner that does nothing of itself: for tests of what is asked for, one thing at a time."""
+"""Options of a mixture that only learns and grows: for tests of one thing at a time."""
 
 from typing import Any
 
-from stream_apple.learners.apple.options import FIRST, Options
+from stream_apple.learners.apple.options import Options
 
-_BY_ITSELF = (
-    "discretise",
-    "early_growth",
-    "rehearsal",
-    "label_units",
-    "drift",
-    "max_degree",
-    "budget_per_feature",
-    "votes",
-    "shrinkage",
-    "stack_loss",
-)
+_ONLY_GROWS: dict[str, Any] = {"discretise": "none", "drift": "ignore", "mergeable": True, "max_degree": 250}
 
 
 def bare(**given: Any) -> Options:
-    """Return these options; of what a mixture does by default it does only what is asked for, as the first one did."""
-    chosen: dict[str, Any] = {name: FIRST[name] for name in _BY_ITSELF} | given
-    return Options(**chosen)
+    """Return these options; by default numbers stay as they are, and a model grows only when an epoch ends."""
+    return Options(**(_ONLY_GROWS | given))

@@ -20,14 +20,14 @@ START = 400_000 * HOUR
 TOPIC = "examples"
 
 SETTINGS = ModelSettings(
-    bare(method="apple", loss="squared", bits=10, alpha=1.0, learning_rate=0.5, max_features_per_example=1000),
+    bare(method="apple", loss="squared", bits=10, learning_rate=0.5, max_features_per_example=1000),
     Limits(max_features=16, max_record_bytes=400, max_weight=100.0, min_label=-10.0, max_label=10.0, binary=False),
     epoch_length_ms=HOUR,
     max_ahead_ms=24 * HOUR,
     reject_limits=RejectLimits(max_consecutive=1000, max_share=0.5),
 )
 DECODER = SETTINGS.decoder()
-PLAIN_OPTIONS: dict[str, Any] = {"combine": "off", "parents": None, "selection": None, "product_budget": None}
+PLAIN_OPTIONS: dict[str, Any] = {"mixture": False, "drift": None}
 """What makes a learner of one predictor of any other, with `dataclasses.replace`."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from stream_apple.cli.options.parameters import Decorator, given_options, option_group
-from stream_apple.learners.apple.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options, mergeable
+from stream_apple.learners.apple.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options
 
 _OFFERED = {name: each for name, each in DECLARED.items() if each.option.section != "limits"}
 
@@ -26,10 +26,11 @@ class LearnerChoice:
         """Return the learner's options; click.UsageError for those that contradict each other.
 
         configured  settings of a configuration, which hold where no option was typed
-        to_merge    whether the defaults are those of models that are to be merged
+        to_merge    whether models are merged, so that they are mergeable by default
         """
         given = self._given | {name: value for name, value in configured.items() if name not in self._typed}
-        given = mergeable(given) if to_merge else given
+        if to_merge and given["mergeable"] is None:
+            given["mergeable"] = True
         try:
             return Options(**given, max_features_per_example=max_features_per_example)
         except ValueError as error:
@@ -51,6 +52,9 @@ def _options() -> Iterator[Decorator]:
 def _option(declaration: Declaration) -> Decorator:
     option, parse = declaration.option, declaration.option.parse
     about: dict[str, Any] = {"help": option.help, "hidden": option.expert, "metavar": option.metavar}
+    if declaration.kind is bool and declaration.default is None:
+        about |= {"is_flag": True, "default": None}
+        return click.option(f"{_spelled(declaration.name)}/{_spelled(f'no_{declaration.name}')}", **about)
     if declaration.kind is bool:
         about["is_flag"] = True
     elif parse is not None:

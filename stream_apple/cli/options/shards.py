@@ -14,12 +14,11 @@ class ShardChoice(NamedTuple):
     merge: Literal["off", "average"]
     merge_parents: Literal["votes", "union"]
     merge_every: int
-    mergeable: bool
 
     @property
     def to_merge(self) -> bool:
-        """Whether models are merged, now or later."""
-        return self.mergeable or (self.shards is not None and self.merge != "off")
+        """Whether models are merged."""
+        return self.shards is not None and self.merge != "off"
 
     def check(self) -> None:
         """Raise click.UsageError for options that contradict each other."""
@@ -32,12 +31,6 @@ class ShardChoice(NamedTuple):
 
 
 shard_options = option_group(
-    click.option(
-        "--mergeable",
-        is_flag=True,
-        hidden=True,
-        help="Use the defaults of models that will be merged, as --shards does.",
-    ),
     click.option(
         "--shards", type=click.IntRange(1, 1024), help="Deal the examples to this many learners: i to i mod SHARDS."
     ),

@@ -1,25 +1,29 @@
-"""Growth at an epoch's end: monomials become parents, and, under a product budget, the worst parents cease to be.
+"""Growth at an epoch's end: monomials become parents, and in a mixture the worst parents cease to be.
 
-Agarwal et al. 2014, section 2.1, Algorithm 1, lines 6 and 7, with s^alpha parents (section 2.2). The budget is not in
-the paper. A stream needs one, since it has no last epoch.
+Agarwal et al. 2014, section 2.1, Algorithm 1, lines 6 and 7, with s^alpha parents (section 2.2). What a mixture does is
+not in the paper. A stream has no last epoch, so products need a budget. A young model need not wait for its first epoch
+to end: it also grows after EARLY_GROWTH examples, after twice as many, and so on, and again so after each restart.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.learners.apple.appraisal import Appraisal, Appraiser
-from stream_apple.learners.apple.options import Options, Selection
-from stream_apple.learners.apple.parent_selection import RESTING, Survey, survey_for_growth, trimmed
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.parent_selection import RESTING, Ranking, Survey, survey_for_growth, trimmed
 from stream_apple.learners.apple.state.model import EXAMPLES, GROWN_AT, NONZEROS, Model
 from stream_apple.learners.apple.state.table import NOMINATED, PARENT, Table
 from stream_apple.learners.apple.state.work import Work
 from stream_apple.learners.port import Change
 
-RENEWAL = 0.1  # share of the budget that is freed for the products of candidates, even when the budget is used up
-FEWEST_PRODUCTS = 250  # the least that a budget for each base feature amounts to, before UNPROVED
-UNPROVED = 0.4  # share of that budget that products have where they do not help
-MOST_PARENTS = 1 / 16  # of the slots: parents keep their slots, and old ones must not fill the table
+PARENTS = 2.0  # times the mean number of non-zeros: how many parents the end of an epoch adds to a mixture
 FEWEST_NONZEROS = 12.0  # examples with fewer non-zeros add as many parents as if they had so many
+BUDGET_PER_FEATURE = 16.0  # products for each base feature that an example has in the mean
+RENEWAL = 0.1  # share of the budget that is freed for the products of candidates, even when the budget is used up
+FEWEST_PRODUCTS = 250  # the least budget, before UNPROVED
+UNPROVED = 0.4  # share of the budget that products have where they do not help
+MOST_PARENTS = 1 / 16  # of the slots: parents keep their slots, and old ones must not fill the table
+EARLY_GROWTH = 60  # examples, after which a model first grows
 EARLY = 0.25  # an early growth adds this share of the parents of an epoch's end
 RARE = 10  # base features are rare if there are more than RARE times as many as an example has in the mean
 FEWEST_EXAMPLES = 50  # between two growths
@@ -32,11 +36,9 @@ UNCHANGED = Change()
 def grow(
     model: Model, work: Work, appraiser: Appraiser, options: Options, *, nominate: bool = False, early: bool = False
 ) -> Change:
-    """Make up to floor(parents * s^alpha) monomials parents; s is the mean number of non-zeros of an example.
+    """Make the best monomials parents: in a mixture up to PARENTS * s, else s^alpha; s is an example's mean non-zeros.
 
-    With a budget for each base feature s is at least FEWEST_NONZEROS: few features have few products, all of which fit.
-
-    With a product budget the worst parents retire first, and only as many are added as then fit. Fewer than
+    In a mixture the worst parents retire first, and only as many are added as then fit the budget. Fewer than
     FEWEST_EXAMPLES examples since the last growth change nothing: the last new parents cannot have earned much yet.
 
     appraiser  the model's own, the same at each growth
@@ -46,23 +48,22 @@ def grow(
     """
     counts, table = model.scalars.counts, model.table
     examples, nonzeros = counts[EXAMPLES], counts[NONZEROS]
-    if options.product_budget and examples - model.recent.filled[GROWN_AT] < FEWEST_EXAMPLES:
+    if options.mixed and examples - model.recent.filled[GROWN_AT] < FEWEST_EXAMPLES:
         return UNCHANGED
-    parents = float(options.parents or 0.0) * (EARLY if early else 1.0)
-    fewest = FEWEST_NONZEROS if options.budget_per_feature else 0.0
-    wanted = int(parents * max(nonzeros / examples, fewest) ** options.alpha) if examples else 0
-    ranking, max_degree = options.selection or "weight", model.rule.expansion.max_degree
+    wanted = _wanted(options, nonzeros / examples, early=early) if examples else 0
+    ranking: Ranking = "evidence" if options.mixed else options.selection
+    max_degree = model.rule.expansion.max_degree
     survey = survey_for_growth(table, wanted, ranking, max_degree, epoch_ended=not early)
     if early and survey.census.monomials[1] > RARE * nonzeros / examples:
         return UNCHANGED
-    if options.product_budget:
+    if options.mixed:
         model.recent.filled[GROWN_AT] = examples
     chosen, retired = survey.best, survey.parents[:0]
     if early:
         chosen = _half_of_base(table, chosen, wanted, ranking)
     if options.fallback and wanted:
         chosen = _with_smallest_degree(table, chosen, wanted)
-    if options.product_budget:
+    if options.mixed:
         budget = budget_of(options, nonzeros / examples, float(model.mixture.shares[0]))
         few = _above_most_parents(table, survey, chosen) <= 0
         if not (appraiser.all_fit(model, work, survey.parents, chosen, budget) and few):
@@ -78,18 +79,22 @@ def grow(
     return Change(len(chosen), len(retired), trimmed(census))
 
 
+def _wanted(options: Options, nonzeros: float, *, early: bool) -> int:
+    """Return how many monomials should become parents; `nonzeros` is the mean number of an example's base features."""
+    if options.mixed:
+        return int((EARLY if early else 1.0) * PARENTS * max(nonzeros, FEWEST_NONZEROS))
+    return int(nonzeros**options.alpha)
+
+
 def budget_of(options: Options, nonzeros: float, share_of_linear: float) -> int:
-    """Return how many products an example may have in the mean.
+    """Return how many products an example of a mixture may have in the mean.
 
     nonzeros         mean number of base features of an example
-    share_of_linear  the linear predictor's share of the mixture. With a budget for each base feature, products get
-                     1 - share_of_linear of it, but at least UNPROVED: all of it only where they have proved to help
+    share_of_linear  the linear predictor's share of the mixture. Products get 1 - share_of_linear of what examples of
+                     this size may have, but at least UNPROVED: all of it only where they have proved to help
     """
-    most = int(options.product_budget or 0)
-    if not options.budget_per_feature:
-        return most
     proved = max(1.0 - share_of_linear, UNPROVED)
-    return int(proved * min(max(options.budget_per_feature * nonzeros, FEWEST_PRODUCTS), most))
+    return int(proved * min(max(BUDGET_PER_FEATURE * nonzeros, FEWEST_PRODUCTS), options.max_products))
 
 
 def _within(
@@ -113,7 +118,7 @@ def _above_most_parents(table: Table, survey: Survey, candidates: NDArray[np.int
     return len(survey.parents) + len(candidates) - int(MOST_PARENTS * len(table.slots))
 
 
-def _half_of_base(table: Table, best: NDArray[np.int64], wanted: int, ranking: Selection) -> NDArray[np.int64]:
+def _half_of_base(table: Table, best: NDArray[np.int64], wanted: int, ranking: Ranking) -> NDArray[np.int64]:
     """Return `wanted` candidates: one half are the best base features, the others the best of any degree.
 
     The weight of a product that was in a few examples is larger than those of its factors, by noise. If products came

@@ -15,7 +15,7 @@ from stream_apple.errors import ModelError
 from stream_apple.learners.apple.appraisal import Appraiser
 from stream_apple.learners.apple.describing import Monomials, findings_of
 from stream_apple.learners.apple.explaining import BLOCKS, Active, class_weights, parts_of
-from stream_apple.learners.apple.growth import UNCHANGED, grow
+from stream_apple.learners.apple.growth import EARLY_GROWTH, UNCHANGED, grow
 from stream_apple.learners.apple.kernels.drift import empty_watch, restart
 from stream_apple.learners.apple.kernels.mixed import process_mixed
 from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED, effective_weights, is_late
@@ -42,7 +42,7 @@ from stream_apple.learners.apple.state.model import (
 )
 from stream_apple.learners.apple.state.recent import forget_recent, longest_recent, recent_examples
 from stream_apple.learners.apple.state.table import Table
-from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR, predictor_names, weights_at
+from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR, NAMES, weights_at
 from stream_apple.learners.label_units import LABEL_UNITS, LabelUnits
 from stream_apple.learners.port import (
     NO_CENSUS,
@@ -75,7 +75,7 @@ class Learner:
         self.options = options
         self.progress = progress_of(options)
         self.preparation = Preparation(options)
-        self.units = LabelUnits(int(options.label_units or 0))
+        self.units = LabelUnits(standardized=options.mixed and options.loss == "squared")
         self._watch = empty_watch() if options.drift == "restart" else None
         self._state = empty_model(options, roles=self.preparation.with_splines)
         self._longest = 0
@@ -119,7 +119,7 @@ class Learner:
             self.units.from_units(batch, scores, first, last, of_scores)
             if not self.units.fixed:
                 self.units.include(batch.labels[batch.learned(first, last)])
-                if self.units.fixed and self.options.rehearses:
+                if self.units.fixed and self.options.mixed:
                     forget_recent(self._state.recent)  # their labels are in other units
             first = last
         self.progress.add(batch, scores, start, stop)
@@ -291,7 +291,7 @@ class Learner:
     @property
     def predictors(self) -> tuple[str, ...]:
         """The names of the mixture's predictors, in the order of `mixture_weights`."""
-        return predictor_names(shrunk=bool(self.options.shrinkage))
+        return NAMES
 
     def mixture_shares(self) -> dict[str, float]:
         """Return each score's share in the published one, by its name; they sum to 1. Empty if there is no mixture.
@@ -336,7 +336,7 @@ class Learner:
         if not self.options.classes:
             # Kernels have labels that are amounts in units; their centre is the score if nothing has been learned.
             added[0, places == constant], width = self.units.scale
-            weights = weights_at(table, places, self._state.rule.shrinkage)
+            weights = weights_at(table, places)
             if self.options.mixed:
                 shares = dict(zip(self.predictors, self.mixture_weights().tolist(), strict=True))
             else:
@@ -364,7 +364,7 @@ class Learner:
         """Return whether snapshots have this array of `Recent`."""
         if name == "roles":
             return self.preparation.with_splines
-        return self.options.rehearses or name not in _OF_LABELS
+        return self.options.mixed or name not in _OF_LABELS
 
     def _end_of_stretch(self, batch: Batch, start: int, stop: int) -> int:
         """Return the end of the first rows of [start, stop) that are learned in the same units of labels."""
@@ -381,10 +381,10 @@ class Learner:
     def _growth_due(self, examples: int) -> int:
         """Return the number of examples, above `examples`, at which the next early growth is due.
 
-        Early growths are due after `early_growth` examples, twice as many, and so on, counted from the last restart.
+        Early growths are due after EARLY_GROWTH examples, twice as many, and so on, counted from the last restart.
         """
         since = self._watch.risen_at if self._watch is not None else 0
-        due = self.options.early_growth or _NEVER
+        due = EARLY_GROWTH if self.options.grows_early else _NEVER
         while since + due <= examples:
             due *= 2
         return since + due
@@ -392,12 +392,12 @@ class Learner:
     def grow_if_due(self, before: int, row: int = 0) -> None:
         """Grow early if that is due after the examples learned so far; `before` of them had been learned before.
 
-        With `rehearsal` the latest examples are then learned again, as they have new products. ModelError names `row`,
-        the last one learned, if a score is not finite.
+        The latest examples are then learned again, as they have new products. ModelError names `row`, the last one
+        learned, if a score is not finite.
         """
         if self.examples == self._growth_due(before):
             growth = self._grow(early=True)
-            if growth.added and self.options.rehearses and self.units.fixed:
+            if growth.added and self.options.mixed and self.units.fixed:
                 latest = self._state.recent
                 self._rehearse(recent_examples(latest), Recent._make(array.copy() for array in latest), row)
 
@@ -442,7 +442,7 @@ class Learner:
 
     def restart(self) -> None:
         """Learn fast again after losses have risen, see `kernels/drift.py`."""
-        if self.options.rehearses:
+        if self.options.mixed:
             forget_recent(self._state.recent)  # what they say does not hold any more
         assert self._watch is not None  # the watch has found that losses rose
         arguments = self.table, self._state.mixture, self._watch, self.examples
@@ -507,7 +507,7 @@ class Learner:
                 after = at + count
                 self._process(rows, 0, count, _rows(scores, at, after), learn=True, first=at, early=early[at:after])
                 at = after
-                if again is not None and self.options.rehearses and self.units.fixed:
+                if again is not None and self.options.mixed and self.units.fixed:
                     forget_recent(self._state.recent)
                     self._rehearse(self.units.to_units(again), self._state.recent, at - 1)
 

@@ -30,7 +30,7 @@ def empty_model(options: Options, *, roles: bool) -> Model:
         scalars=ModelScalars(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(8, np.int64)),
         rule=_rule_of(options),
         mixture=empty_class_mixture(mixed=mixed) if options.classes else empty_mixture(mixed=mixed),
-        recent=empty_recent(mixed=mixed, roles=roles, labels=options.rehearses),
+        recent=empty_recent(mixed=mixed, roles=roles, labels=options.mixed),
     )
 
 
@@ -59,10 +59,6 @@ def _rule_of(options: Options) -> LearningRule:
         ),
         alongside=options.method != "linear",
         mixed=options.mixed,
-        theorem_1_lambda=float(options.l2) if options.descent == "plain" else 0.0,
+        theorem_1_lambda=options.theorem1_lambda if options.steps == "theorem1" else 0.0,
         classes=options.classes,
-        sampled_votes=options.votes == "sampled",
-        shrinkage=float(options.shrinkage or 0.0),
-        clipped_stack=options.stack_loss == "clipped",
-        class_stack=options.stack_loss == "log",
     )

@@ -1,18 +1,17 @@
-"""Parent selection: the candidates of the highest salience, as the options define it.
+"""Parent selection: the candidates of the highest salience.
 
 Agarwal et al. 2014, section 2.1, Algorithm 1, line 6 (by weight), and section 2.2 (by squared residuals).
 
 The table is read once, a portion at a time, and no more candidates are kept than may become parents.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, prefetch, routine
 from stream_apple.learners.apple.kernels.lanes import append
-from stream_apple.learners.apple.options import Selection
 from stream_apple.learners.apple.state.table import (
     BUCKET,
     PARENT,
@@ -37,7 +36,9 @@ HALF_TRUSTED = np.float32(100.0)  # sights
 RESTING = np.uint8(2)  # `parent` of a former parent: RESTING times the epochs in which it can't become one again
 _DEGREES = 256
 _BY_WEIGHT, _BY_EVIDENCE, _BY_SSM = range(3)
-_RANKINGS: dict[Selection, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENCE, "ssm": _BY_SSM}
+Ranking = Literal["weight", "evidence", "ssm"]
+"""What salience is, see `survey_for_growth`."""
+_RANKINGS: dict[Ranking, int] = {"weight": _BY_WEIGHT, "evidence": _BY_EVIDENCE, "ssm": _BY_SSM}
 
 
 class Candidates(NamedTuple):
@@ -78,7 +79,7 @@ def take_census(table: Table) -> Census:
     return trimmed(survey_for_growth(table, 0, "weight", 0, epoch_ended=False).census)
 
 
-def survey_for_growth(table: Table, wanted: int, by: Selection, max_degree: int, *, epoch_ended: bool) -> Survey:
+def survey_for_growth(table: Table, wanted: int, by: Ranking, max_degree: int, *, epoch_ended: bool) -> Survey:
     """Find the `wanted` best candidates below `max_degree`; if an epoch has ended, former parents rest one epoch less.
 
     Otherwise the table does not change.

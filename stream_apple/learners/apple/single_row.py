@@ -40,7 +40,7 @@ class SingleRow:
         self.scores = Scores.empty(1, learner.options.classes)
         self.predictions = self.scores.predictions
         self.generation = learner.generation
-        self._learner, self._row, self._units = learner, row, learner.units if learner.options.label_units else None
+        self._learner, self._row, self._units = learner, row, learner.units if learner.units.standardized else None
         if self._units is not None:
             prepared = prepared._replace(labels=np.full(1, np.nan))
         self._label = prepared.labels

@@ -40,7 +40,7 @@ class HashedLearner:
     def __init__(self, options: HashedOptions) -> None:
         self.options = options
         self.progress = progress_of(options)
-        self.units = LabelUnits(0)
+        self.units = LabelUnits(standardized=False)
         self.generation = 0
         self._model = new_model(options)
         self._work = new_work(options)

@@ -49,7 +49,7 @@ class TupleLearner:
     def __init__(self, options: TupleOptions) -> None:
         self.options = options
         self.progress = progress_of(options)
-        self.units = LabelUnits(0)
+        self.units = LabelUnits(standardized=False)
         self.generation = 0
         self._model = new_tuple_model(options)
         self._work = new_tuple_scratch(options)

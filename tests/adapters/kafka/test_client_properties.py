@@ -31,7 +31,7 @@ from stream_apple.stream.snapshots.codec import encode_snapshot
 LARGEST = 1_048_700  # bytes of a message
 OF_LARGE_SLOTS: list[dict[str, Any]] = [
     {},
-    {"combine": "off", "selection": "ssm"},
+    {"mixture": False, "selection": "ssm"},
     {"loss": "softmax", "classes": 3},
     {"loss": "softmax", "classes": 10, "method": "linear"},
     {"loss": "softmax", "classes": 1000, "bits": 8},

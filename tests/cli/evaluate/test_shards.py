@@ -51,8 +51,11 @@ def test_merged_and_apart(pairs: Path, tmp_path: Path) -> None:
     [
         (("--merge", "off"), "--merge is for --shards"),
         (("--shards", "2", "--merge", "off", "--merge-every", "2"), "--merge-every does not apply"),
-        (("--shards", "2", "--drift", "restart"), "expected learner.drift = ignore, found 'restart'"),
-        (("--shards", "2", "--combine", "off", "--loss", "logistic", "--descent", "plain", "--l2", "0.01"), "descent"),
+        (("--shards", "2", "--no-mergeable"), "expected learner.mergeable = true, found false"),
+        (
+            ("--shards", "2", "--no-mixture", "--loss", "logistic", "--steps", "theorem1", "--theorem1-lambda", "0.01"),
+            "steps",
+        ),
     ],
 )
 def test_contradictions_are_named(pairs: Path, options: tuple[str, ...], message: str) -> None:

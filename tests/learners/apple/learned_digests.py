@@ -5,26 +5,26 @@ from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Combine, Loss, Method, Options
+from stream_apple.learners.apple.options import Loss, Method, Options
 from stream_apple.learners.scores import Scores
 
 SIZE = 120
-CASES: tuple[tuple[Method, Loss, Combine], ...] = (
-    ("apple", "squared", "off"),
-    ("apple", "logistic", "off"),
-    ("linear", "squared", "off"),
-    ("quadratic", "squared", "off"),
-    ("cubic", "logistic", "off"),
-    ("apple", "squared", "mix"),
-    ("apple", "logistic", "mix"),
+CASES: tuple[tuple[Method, Loss, bool], ...] = (
+    ("apple", "squared", False),
+    ("apple", "logistic", False),
+    ("linear", "squared", False),
+    ("quadratic", "squared", False),
+    ("cubic", "logistic", False),
+    ("apple", "squared", True),
+    ("apple", "logistic", True),
 )
 """The last two are among the few."""
 
 CLASSES = 11  # eight at once, and three
 OF_CLASSES: tuple[Options, ...] = (
     Options(method="linear", loss="softmax", bits=8, classes=CLASSES),
-    Options(method="apple", loss="softmax", bits=8, combine="off", classes=CLASSES),
-    Options(method="apple", loss="softmax", bits=8, combine="mix", classes=CLASSES),
+    Options(method="apple", loss="softmax", bits=8, mixture=False, classes=CLASSES),
+    Options(method="apple", loss="softmax", bits=8, mixture=True, classes=CLASSES),
 )
 """The last is among the few."""
 
@@ -44,8 +44,8 @@ def show(*, few: bool = False) -> None:
     """Print a digest of the model and of its scores for each case, or for `few`: mixtures."""
     batch = _examples()
     with np.errstate(over="ignore"):
-        for method, loss, combine in CASES[-2 if few else 0 :]:
-            _show(Options(method=method, loss=loss, bits=8, combine=combine), batch)
+        for method, loss, mixture in CASES[-2 if few else 0 :]:
+            _show(Options(method=method, loss=loss, bits=8, mixture=mixture), batch)
         classes = np.random.default_rng(6).integers(0, CLASSES, SIZE).astype(np.float64)
         for options in OF_CLASSES[-1 if few else 0 :]:
             _show(options, batch._replace(labels=classes))
@@ -60,4 +60,4 @@ def _show(options: Options, batch: Batch) -> None:
         other.end_epoch()
         assert other.digest() == learner.digest()
     digest, said = learner.digest(), scores.predictions.tobytes().hex()
-    print(options.method, options.loss, options.combine, digest, learner.evicted > 0, said)
+    print(options.method, options.loss, options.mixture, digest, learner.evicted > 0, said)

@@ -15,7 +15,7 @@ from stream_apple.learners.scores import Scores
 def test_appraisal_equals_the_oracle(deepest: int) -> None:
     """Costs, earnings and presence of what is in the table, over the latest examples; and nothing is changed."""
     rows = [row for row in planted_rows(900, seed=3, names=9) if row.label is not None and row.weight > 0]
-    learner = Learner(bare(bits=14, product_budget=0))
+    learner = Learner(bare(bits=14, max_products=1 << 24))
     for start in range(0, len(rows), 120):
         part = rows[start : start + 120]
         learner.learn(batch_of(part), 0, len(part), Scores.empty(len(part)))
@@ -81,7 +81,7 @@ def test_before_the_first_example_there_is_nothing_to_see() -> None:
 def test_an_expansion_that_is_cut_off_is_appraised_by_the_example_alone() -> None:
     """Nodes that did not fit cost as well; a restored model, whose scratch has held no example, sees the same."""
     rows = [row for row in planted_rows(600, seed=3, names=9) if row.label is not None and row.weight > 0]
-    learner = Learner(bare(bits=14, product_budget=0, max_features_per_example=30))
+    learner = Learner(bare(bits=14, max_products=1 << 24, max_features_per_example=30))
     for start in range(0, len(rows), 120):
         part = rows[start : start + 120]
         learner.learn(batch_of(part), 0, len(part), Scores.empty(len(part)))

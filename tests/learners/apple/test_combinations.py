@@ -7,7 +7,7 @@ from support.bare_options import bare
 from stream_apple.core.batch import Batch
 from stream_apple.core.ngrams import ngram_key
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Combine, Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.learners.scores import Scores
 
 SIZE = 6000
@@ -31,13 +31,13 @@ def _learned(options: Options, batch: Batch) -> Scores:
     return scores
 
 
-@pytest.mark.parametrize("combine", ["mix", "off"])
-def test_classes_of_numbers_as_splines(combine: Combine) -> None:
+@pytest.mark.parametrize("mixture", [True, False])
+def test_classes_of_numbers_as_splines(mixture: bool) -> None:  # noqa: FBT001
     """What values alone can't tell, their hats do, for classes as for numbers."""
     batch = _numbers()
     late = slice(SIZE // 2, None)
-    plain = _learned(bare(loss="softmax", classes=3, combine=combine), batch)
-    found = _learned(bare(loss="softmax", classes=3, combine=combine, discretise="spline"), batch)
+    plain = _learned(bare(loss="softmax", classes=3, mixture=mixture), batch)
+    found = _learned(bare(loss="softmax", classes=3, mixture=mixture, discretise="spline"), batch)
     assert (plain.predictions != batch.labels)[late].mean() > 0.3
     assert (found.predictions != batch.labels)[late].mean() < 0.15
     assert found.losses[late].mean() < 0.4 * plain.losses[late].mean()

@@ -24,7 +24,7 @@ def learned(**chosen: Any) -> Learner:
 @pytest.mark.parametrize("method", ["apple", "linear", "quadratic"])
 def test_one_predictor_s_score_is_the_sum_of_its_terms(method: str) -> None:
     """Without a mixture nothing is left, and no term has weights of other predictors."""
-    options = Options(loss="logistic", bits=12, method=method, combine="off")  # type: ignore[arg-type]
+    options = Options(loss="logistic", bits=12, method=method, mixture=False)  # type: ignore[arg-type]
     learner, batch = Learner(options), drawn_batch(ROWS, 1)
     learn_all(learner, batch, (300, 600))
     for row in range(0, 60, 7):

@@ -45,11 +45,11 @@ def _options(draw: st.DrawFn) -> Options:
         "max_features_per_example": draw(st.sampled_from([2, 8, 65_536])),
     }
     if method == "apple":
-        chosen["combine"] = draw(st.sampled_from(["mix", "off"]))
-        if chosen["combine"] == "off":
+        chosen["mixture"] = draw(st.sampled_from([True, False]))
+        if not chosen["mixture"]:
             chosen["selection"] = draw(st.sampled_from(["weight", "ssm"]))
             if chosen["loss"] == "logistic":
-                plain = [{"descent": "plain", "l2": l2} for l2 in (1e-300, 1e-6, 1000.0)]
+                plain = [{"steps": "theorem1", "theorem1_lambda": l2} for l2 in (1e-300, 1e-6, 1000.0)]
                 chosen |= draw(st.sampled_from([{}, *plain]))
     chosen["discretise"] = draw(st.sampled_from(["none", "spline"]))
     chosen["ngrams"] = draw(st.sampled_from([{}, {}, {"*": 2}, {"": 3}]))
@@ -104,12 +104,12 @@ def test_no_stream_is_the_end_of_a_model(examples: int) -> None:
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("combine", ["mix", "off"])
-def test_the_records_that_ended_workers(loss: Any, combine: Any) -> None:
+@pytest.mark.parametrize("mixture", [True, False])
+def test_the_records_that_ended_workers(loss: Any, mixture: bool) -> None:  # noqa: FBT001
     """A value next to zero and then a large one; a label next to zero; a weight next to zero and a large score."""
     for values in ((1e-10, 1e17), (1e-38, 1e17), (SMALLEST, LARGEST), (LARGEST, SMALLEST)):
         for labels in ((1.0, -1.0), (1e-200, 1.0)):
-            options = Options(loss=loss, bits=8, combine=combine)
+            options = Options(loss=loss, bits=8, mixture=mixture)
             learner = Learner(options)
             rows = [
                 Row({"a": value, "b": 1.0}, label if loss == "squared" else float(np.sign(label)), weight)

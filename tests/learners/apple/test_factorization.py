@@ -37,7 +37,7 @@ def used(learner: Learner) -> NDArray[np.void]:
 def test_every_monomial_of_the_oracle_is_taken_apart(method: Method) -> None:
     """Each monomial that an implementation with readable ones has made is decomposed into exactly its factors."""
     rows = planted_rows(600, seed=3)
-    learner, oracle = Learner(Options(method=method, bits=14, combine="off")), Oracle(method, "squared")
+    learner, oracle = Learner(Options(method=method, bits=14, mixture=False)), Oracle(method, "squared")
     batch, scores = batch_of(rows), Scores.empty(600)
     for start in range(0, 600, 60):
         learner.learn(batch, start, start + 60, scores)
@@ -155,7 +155,7 @@ def test_looking_among_all_monomials_ends_when_it_has_cost_enough(monkeypatch: p
 
 def test_a_mixed_model_that_let_parents_go_is_taken_apart() -> None:
     """With a budget that growth must keep to, parents retire; all products still are of features that there are."""
-    options = Options(bits=12, product_budget=40)
+    options = Options(bits=12, max_products=40)
     learner, retired = Learner(options), 0
     batch, scores = batch_of(planted_rows(3000, seed=3)), Scores.empty(3000)
     for start in range(0, 3000, 100):

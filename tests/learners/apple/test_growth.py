@@ -9,12 +9,14 @@ from learners.apple.test_parent_selection import MAX_DEGREE, chosen_by_sorting, 
 from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
+from stream_apple.learners.apple import growth
 from stream_apple.learners.apple.appraisal import Appraiser
 from stream_apple.learners.apple.growth import (
     EARLY,
     FEWEST_EXAMPLES,
     FEWEST_NONZEROS,
     FEWEST_PRODUCTS,
+    PARENTS,
     REST,
     budget_of,
     grow,
@@ -29,49 +31,49 @@ from stream_apple.learners.scores import Scores
 @pytest.mark.parametrize("wanted", [0, 1, 50, 30_000, 1_000_000])
 def test_the_most_salient_become_parents(wanted: int) -> None:
     """However many are asked for: none, few, many that tie, more than there are."""
-    options = bare(combine="off", max_degree=MAX_DEGREE)
+    options = bare(mixture=False, max_degree=MAX_DEGREE)
     learner, table = Learner(options), random_table(wanted)
     model = learner._state._replace(table=table)
     model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 1, wanted
     before, expected = table.slots["parent"].copy(), chosen_by_sorting(table, wanted)
-    growth = grow(model, learner._work, Appraiser(), options)
-    assert (growth.added, growth.retired) == (len(expected), 0)
+    grown = grow(model, learner._work, Appraiser(), options)
+    assert (grown.added, grown.retired) == (len(expected), 0)
     assert np.flatnonzero(table.slots["parent"] != before).tolist() == sorted(expected)
     degrees = table.slots["degree"][table.slots["parent"] == PARENT]
-    assert growth.census.parents.tolist() == [1, *np.bincount(degrees)[1:].tolist()]
-    assert [counts.tolist() for counts in take_census(table)] == [counts.tolist() for counts in growth.census]
+    assert grown.census.parents.tolist() == [1, *np.bincount(degrees)[1:].tolist()]
+    assert [counts.tolist() for counts in take_census(table)] == [counts.tolist() for counts in grown.census]
 
 
 @pytest.mark.parametrize("wanted", [7_000, 30_000])
 def test_half_of_the_parents_of_an_early_growth_are_base_features(wanted: int) -> None:
     """The best of them, and besides the best of any degree."""
-    options = bare(combine="off", max_degree=MAX_DEGREE)
-    learner, table = Learner(options), random_table(wanted)
+    options = bare(max_degree=MAX_DEGREE)
+    learner, table = Learner(options), random_table(wanted, mixed=True)
     model = learner._state._replace(table=table)
-    model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 1, wanted / EARLY
+    model.scalars.counts[EXAMPLES] = FEWEST_EXAMPLES
+    model.scalars.counts[NONZEROS] = FEWEST_EXAMPLES * wanted / (EARLY * PARENTS)
     before = table.slots["parent"].copy()
-    base = chosen_by_sorting(table, wanted // 2, max_degree=2)
+    base = chosen_by_sorting(table, wanted // 2, "evidence", max_degree=2)
     taken = set(base)
-    others = [slot for slot in chosen_by_sorting(table, wanted) if slot not in taken][: wanted - len(base)]
+    others = [slot for slot in chosen_by_sorting(table, wanted, "evidence") if slot not in taken][: wanted - len(base)]
     assert grow(model, learner._work, Appraiser(), options, early=True).added == len(base) + len(others)
     assert np.flatnonzero(table.slots["parent"] != before).tolist() == sorted(base + others)
 
 
-@pytest.mark.parametrize(("budget", "counts_as"), [(10.0, FEWEST_NONZEROS), (0.0, 2.0)])
-def test_few_features_have_parents_as_if_they_were_more(budget: float, counts_as: float) -> None:
-    """With a budget for each base feature, examples of two count as of twelve; without it, as they are."""
-    options = bare(selection="weight", max_degree=MAX_DEGREE, parents=5.0, budget_per_feature=budget)
-    learner, table = Learner(options), random_table(300)
+def test_few_features_have_parents_as_if_they_were_more() -> None:
+    """In a mixture, examples of two count as of twelve."""
+    options = bare(max_degree=MAX_DEGREE)
+    learner, table = Learner(options), random_table(300, mixed=True)
     model = learner._state._replace(table=table)
     model.scalars.counts[EXAMPLES], model.scalars.counts[NONZEROS] = 100, 200
-    assert grow(model, learner._work, Appraiser(), options).added == int(5.0 * counts_as)
+    assert grow(model, learner._work, Appraiser(), options).added == int(PARENTS * FEWEST_NONZEROS)
 
 
 def test_the_fallback_is_one_of_the_smallest_degree() -> None:
     """The last of an epoch's parents is the first of those of degree 1, while there are any, whatever its weight."""
     rows = [Row({"a": 1.0, "b": 1.0, f"c{at % 4}": 1.0}, float(at % 2), 1.0) for at in range(64)]
     for fallback in (False, True):
-        learner = Learner(bare(bits=12, combine="off", fallback=fallback))
+        learner = Learner(bare(bits=12, mixture=False, fallback=fallback))
         learner.learn(batch_of(rows), 0, 64, Scores.empty(64))
         slots = learner.slots()[:-1]
         weight = np.abs(slots["weight"]) * slots["scale"]
@@ -141,7 +143,7 @@ def stream() -> Changing:
 @pytest.fixture(scope="module")
 def seen(stream: Changing) -> Seen:
     """A learner with a tight budget."""
-    return Seen(Learner(bare(bits=14, product_budget=300)), stream)
+    return Seen(Learner(bare(bits=14, max_products=300)), stream)
 
 
 def test_the_budget_is_kept(seen: Seen) -> None:
@@ -153,12 +155,6 @@ def test_the_budget_is_kept(seen: Seen) -> None:
     assert np.mean(np.array(seen.products) > 300) < 0.05
     assert np.mean(seen.products[20:]) > 300 * 0.8, "it is used, too"
     assert max(map(len, seen.parents)) <= 300
-
-
-def test_without_a_budget_it_is_exceeded() -> None:
-    """So that the test above says something."""
-    few = Changing(12, 250, 50)
-    assert Seen(Learner(bare(bits=14, product_budget=0)), few).products[-1] > 600
 
 
 def test_it_goes_on_adapting(seen: Seen) -> None:
@@ -185,7 +181,7 @@ def test_growth_is_deterministic(stream: Changing) -> None:
     """Equal options and examples make equal models, to the bit."""
     digests = set()
     for _ in range(2):
-        learner, retired = Learner(bare(bits=12, product_budget=200)), 0
+        learner, retired = Learner(bare(bits=12, max_products=200)), 0
         for batch in stream.batches[:12]:
             learner.learn(batch, 0, stream.size, Scores.empty(stream.size))
             retired += learner.end_epoch().retired
@@ -196,7 +192,7 @@ def test_growth_is_deterministic(stream: Changing) -> None:
 
 def test_nothing_grows_before_enough_examples_were_learned(stream: Changing) -> None:
     """FEWEST_EXAMPLES since the last growth, in however many epochs; examples that are only scored do not count."""
-    learner, batch = Learner(bare(bits=14, product_budget=300)), stream.batches[0]
+    learner, batch = Learner(bare(bits=14, max_products=300)), stream.batches[0]
     batch = batch._replace(labels=np.where(np.arange(stream.size) % 5 == 4, np.nan, batch.labels))
     for _ in range(10):
         assert learner.end_epoch()[:2] == (0, 0)
@@ -205,20 +201,20 @@ def test_nothing_grows_before_enough_examples_were_learned(stream: Changing) -> 
         learner.learn(batch, start, start + 10, Scores.empty(stream.size))
         learned += 8
         before = learner.slots().tobytes()
-        growth = learner.end_epoch()
-        assert [counts.tolist() for counts in growth.census] == [counts.tolist() for counts in learner.census()]
+        grown = learner.end_epoch()
+        assert [counts.tolist() for counts in grown.census] == [counts.tolist() for counts in learner.census()]
         if learned - grown_at[-1] >= FEWEST_EXAMPLES:
             grown_at.append(learned)
-            assert growth.added > 0
+            assert grown.added > 0
         else:
-            assert growth[:2] == (0, 0)
+            assert grown[:2] == (0, 0)
             assert learner.slots().tobytes() == before, "those that rest wait, too"
     assert grown_at == [0, 56, 112, 168]
 
 
 def test_fifty_examples_are_enough(stream: Changing) -> None:
     """And 49 are not."""
-    learner, scores = Learner(bare(bits=14, product_budget=300)), Scores.empty(stream.size)
+    learner, scores = Learner(bare(bits=14, max_products=300)), Scores.empty(stream.size)
     learner.learn(stream.batches[0], 0, FEWEST_EXAMPLES - 1, scores)
     assert learner.end_epoch().added == 0
     learner.learn(stream.batches[0], FEWEST_EXAMPLES - 1, FEWEST_EXAMPLES, scores)
@@ -226,18 +222,10 @@ def test_fifty_examples_are_enough(stream: Changing) -> None:
     assert learner.end_epoch()[:2] == (0, 0)
 
 
-def test_without_a_budget_every_epoch_grows(stream: Changing) -> None:
-    """Also one of a single example."""
-    learner, scores = Learner(bare(bits=14, product_budget=0)), Scores.empty(stream.size)
-    for row in range(3):
-        learner.learn(stream.batches[0], row, row + 1, scores)
-        assert learner.end_epoch().added > 0
-
-
 def test_a_tiny_table_under_heavy_eviction() -> None:
     """Hundreds of names in 256 slots over many epochs: parents keep their slots while they are parents."""
     rows = planted_rows(2000, seed=9, names=300)
-    learner = Learner(bare(bits=8, product_budget=2000))
+    learner = Learner(bare(bits=8, max_products=2000))
     known = {key(f"n{i}") for i in range(300)}
     for start in range(0, 2000, 50):
         part = rows[start : start + 50]
@@ -254,13 +242,15 @@ def test_a_tiny_table_under_heavy_eviction() -> None:
     assert any(int(k) in known for k in keys)
 
 
-def test_a_parent_without_examples_goes_first() -> None:
+def test_a_parent_without_examples_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs and earns nothing; when room is needed it is the first to cease, and it rests."""
+    for name, value in (("PARENTS", 1.0), ("FEWEST_NONZEROS", 0.0), ("UNPROVED", 1.0)):
+        monkeypatch.setattr(growth, name, value)
     gone = [Row({"gone": 1.0, "a": 1.0}, float(at % 2), 1.0) for at in range(FEWEST_EXAMPLES)]
     rng = np.random.default_rng(2)
     present = [Row({f"n{i}": 1.0 for i in rng.choice(12, 8, replace=False)}, 1.0, 1.0) for _ in range(1200)]
     present = [row._replace(label=float("n1" in row.features) - float("n2" in row.features)) for row in present]
-    learner = Learner(bare(bits=12, product_budget=30))
+    learner = Learner(bare(bits=12, max_products=30))
     learner.learn(batch_of(gone), 0, len(gone), Scores.empty(len(gone)))
     learner.end_epoch()
     (place,) = np.flatnonzero(learner.slots()["key"] == monomial_key(("gone",)))
@@ -274,7 +264,8 @@ def test_a_parent_without_examples_goes_first() -> None:
 
 def learned_alone(examples: int, step: int, **given: object) -> Learner:
     """A learner of so many planted examples, whose epochs never end."""
-    batch, learner = batch_of(planted_rows(3 * examples, 3)), Learner(bare(bits=12, **given))
+    chosen = {"mergeable": False, "drift": "ignore", **given}
+    batch, learner = batch_of(planted_rows(3 * examples, 3)), Learner(bare(bits=12, **chosen))
     rows = int(batch.learned(0, 3 * examples)[examples - 1]) + 1
     for start in range(0, rows, step):
         learner.learn(batch, start, min(start + step, rows), Scores.empty(3 * examples))
@@ -285,17 +276,17 @@ def learned_alone(examples: int, step: int, **given: object) -> Learner:
 @pytest.mark.parametrize("step", [1000, 7])
 def test_a_model_grows_before_its_first_epoch_ends(step: int) -> None:
     """After so many learned examples, and when they have doubled: wherever batches end, it is the same model."""
-    assert learned_alone(100, step).census().parents.sum() == 1
-    sizes = [int(learned_alone(size, step, early_growth=60).census().parents.sum()) for size in (59, 60, 119, 120)]
+    assert learned_alone(100, step, mergeable=True).census().parents.sum() == 1
+    sizes = [int(learned_alone(size, step).census().parents.sum()) for size in (59, 60, 119, 120)]
     assert sizes[0] == 1 < sizes[1] == sizes[2] < sizes[3]
-    digests = {learned_alone(300, each, early_growth=60).digest() for each in (step, 300)}
+    digests = {learned_alone(300, each).digest() for each in (step, 300)}
     assert len(digests) == 1
-    assert learned_alone(300, step, early_growth=60).digest() != learned_alone(300, step).digest()
+    assert learned_alone(300, step).digest() != learned_alone(300, step, mergeable=True).digest()
 
 
 def test_rows_without_labels_do_not_make_a_model_grow_again() -> None:
     """After an early growth they may come for long: nothing changes, whatever the budget is."""
-    learner = learned_alone(60, 1000, early_growth=60, product_budget=0)
+    learner = learned_alone(60, 1000, max_products=1)
     before, batch = learner.slots(), batch_of(planted_rows(50, 4))
     for _ in range(3):
         learner.learn(batch._replace(labels=np.full(50, np.nan)), 0, 50, Scores.empty(50))
@@ -305,7 +296,7 @@ def test_rows_without_labels_do_not_make_a_model_grow_again() -> None:
 def test_products_have_at_most_so_many_factors() -> None:
     """Those of the highest degree are no parents."""
     for most in (1, 2, 3):
-        learner = learned_alone(2000, 100, early_growth=60, max_degree=most)
+        learner = learned_alone(2000, 100, max_degree=most)
         census = learner.census()
         assert len(census.monomials) - 1 == most
         assert len(census.parents) - 1 < max(most, 2)
@@ -313,12 +304,12 @@ def test_products_have_at_most_so_many_factors() -> None:
 
 def test_a_budget_for_each_base_feature() -> None:
     """At least FEWEST_PRODUCTS, and at most the product budget; less of it where linear has most of the mixture."""
-    for each, most, nonzeros, linear, expected in (
-        (12.0, 1000, 10.0, 0.0, FEWEST_PRODUCTS),
-        (12.0, 1000, 50.0, 0.0, 600),
-        (12.0, 1000, 50.0, 0.5, 300),
-        (12.0, 1000, 50.0, 0.9, 240),
-        (12.0, 1000, 500.0, 0.0, 1000),
-        (0.0, 700, 10.0, 0.9, 700),
+    for most, nonzeros, linear, expected in (
+        (1000, 10.0, 0.0, FEWEST_PRODUCTS),
+        (1000, 50.0, 0.0, 800),
+        (1000, 50.0, 0.5, 400),
+        (1000, 50.0, 0.9, 320),
+        (1000, 500.0, 0.0, 1000),
+        (100, 10.0, 0.0, 100),
     ):
-        assert budget_of(bare(budget_per_feature=each, product_budget=most), nonzeros, linear) == expected
+        assert budget_of(bare(max_products=most), nonzeros, linear) == expected

@@ -1,19 +1,18 @@
 """Labels that are amounts: learned in units of their spread, whatever unit they come in."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from support.restoring import restored
 
 from stream_apple.core.batch import Batch
+from stream_apple.learners.apple import learner as learner_module
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.scores import Scores
 
 SIZE, FEATURES = 400, 4
-OPTIONS = Options(bits=10, label_units=10)
+OPTIONS = Options(bits=10)
 
 
 def stream(centre: float, width: float, size: int = SIZE) -> Batch:
@@ -41,7 +40,7 @@ def learned(batch: Batch, step: int, options: Options = OPTIONS) -> tuple[Learne
 
 
 @pytest.mark.parametrize(("centre", "width"), [(200_000.0, 40_000.0), (-3.0, 1e-6), (0.0, 1e8)])
-def test_any_unit_is_learned_equally_fast(centre: float, width: float) -> None:
+def test_any_unit_is_learned_equally_fast(centre: float, width: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses are those of labels around 0, in the square of the unit; without it a large unit is never reached."""
     _, usual = learned(stream(0.0, 1.0), SIZE)
     _, scores = learned(stream(centre, width), SIZE)
@@ -49,7 +48,8 @@ def test_any_unit_is_learned_equally_fast(centre: float, width: float) -> None:
     assert np.mean(scores.losses[late]) / width**2 == pytest.approx(np.mean(usual.losses[late]), rel=0.02)
     assert np.mean(usual.losses[late]) < 0.1
     if centre > 0.0:
-        _, plain = learned(stream(centre, width), SIZE, Options(bits=10, label_units=0))
+        monkeypatch.setattr(learner_module, "LabelUnits", lambda **_: LabelUnits(standardized=False))
+        _, plain = learned(stream(centre, width), SIZE)
         assert np.mean(plain.losses) > 20 * np.mean(scores.losses)
 
 
@@ -97,18 +97,22 @@ CLASSES = {"signs": (-1.0, 1.0), "bits": (0.0, 1.0)}
 
 @pytest.mark.parametrize("ones_first", [True, False])
 @pytest.mark.parametrize("classes", CLASSES.values(), ids=list(CLASSES))
-def test_two_classes_are_learned_at_once(classes: tuple[float, float], *, ones_first: bool) -> None:
+def test_two_classes_are_learned_at_once(
+    classes: tuple[float, float], monkeypatch: pytest.MonkeyPatch, *, ones_first: bool
+) -> None:
     """From the first label that is not 0 on, as -1 and 1 would be without units; all such models have the same ones."""
     signs = signs_of(stream(0.0, 1.0))
     signs.labels[:2] = (1.0, -1.0) if ones_first else (-1.0, 1.0)
     given = signs._replace(labels=np.where(signs.labels > 0, classes[1], classes[0]))
-    once = replace(OPTIONS, rehearsal="off")  # which learns the first label again, in units that are known by then
-    learner, scores = learned(given, 7, once)
+    # Else the first label is learned again, in units that are known by then.
+    monkeypatch.setattr(Learner, "_rehearse", lambda *_: None)
+    learner, scores = learned(given, 7)
     low, high = classes
     assert learner.units.scale == ((low + high) / 2.0, (high - low) / 2.0)
     zeros = 1 if given.labels[0] == 0.0 else 0  # nothing is learned from them
     expected = signs._replace(labels=np.concatenate([np.zeros(zeros), signs.labels[zeros:]]))
-    plain, found = learned(expected, 7, replace(once, label_units=0))
+    monkeypatch.setattr(learner_module, "LabelUnits", lambda **_: LabelUnits(standardized=False))
+    plain, found = learned(expected, 7)
     settled = slice(3, None)
     assert scores.predictions[settled] == pytest.approx(
         (low + high) / 2.0 + (high - low) / 2.0 * found.predictions[settled]
@@ -145,7 +149,7 @@ def test_the_state_is_the_models(given: Batch) -> None:
 
 def test_labels_beyond_all_reason_leave_numbers() -> None:
     """Squares that overflow are no deviation."""
-    units = LabelUnits(2)
-    labels = np.array([1e200, -1e200])
+    units = LabelUnits(standardized=True)
+    labels = np.array([1e200, -1e200] * 5)
     units.include(labels)
     assert np.isfinite([units.scale[0], units.scale[1]]).all()

@@ -13,12 +13,12 @@ from support.oracles.learner import Oracle
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Combine, Loss, Method, Options
+from stream_apple.learners.apple.options import Loss, Method, Options
 from stream_apple.learners.scores import Scores
 
 METHODS: tuple[Method, ...] = ("apple", "linear", "quadratic", "cubic")
 LOSSES: tuple[Loss, ...] = ("squared", "logistic")
-KINDS: tuple[tuple[Method, Combine], ...] = (("apple", "mix"), *((method, "off") for method in METHODS))
+KINDS: tuple[tuple[Method, bool], ...] = (("apple", True), *((method, False) for method in METHODS))
 
 
 class Row(NamedTuple):
@@ -83,7 +83,7 @@ def run(learner: Learner, batch: Batch, epochs: int) -> Scores:
 def test_learner_equals_the_oracle(method: Method, loss: Loss, binary: bool) -> None:  # noqa: FBT001
     """Scores and weights agree to float tolerance; parents and numbers of features exactly."""
     rows = planted_rows(600, seed=3, binary=binary)
-    learner, oracle = Learner(Options(method=method, loss=loss, bits=14, combine="off")), Oracle(method, loss)
+    learner, oracle = Learner(Options(method=method, loss=loss, bits=14, mixture=False)), Oracle(method, loss)
     scores = Scores.empty(len(rows))
     batch = batch_of(rows)
     for start in range(0, 600, 100):
@@ -131,15 +131,15 @@ def test_losses_of_learn_are_those_of_its_predictions() -> None:
 
 
 @pytest.mark.parametrize(("bits", "names"), [(8, 40), (14, 12)], ids=["full table", "roomy table"])
-@pytest.mark.parametrize("combine", ["mix", "off"])
+@pytest.mark.parametrize("mixture", [True, False])
 @settings(max_examples=12)
 @given(cuts=st.lists(st.integers(0, 400), max_size=8), seed=st.integers(0, 3))
-def test_result_does_not_depend_on_batches(bits: int, names: int, combine: Combine, cuts: list[int], seed: int) -> None:
+def test_result_does_not_depend_on_batches(bits: int, names: int, mixture: bool, cuts: list[int], seed: int) -> None:  # noqa: FBT001
     """However the stream is cut into batches, scores and the model's digest are the same to the bit."""
     rows = planted_rows(400, seed, names=names)
 
     def learn(edges: list[int]) -> tuple[bytes, str]:
-        learner = Learner(Options(bits=bits, combine=combine))
+        learner = Learner(Options(bits=bits, mixture=mixture))
         out = []
         for part, (start, stop) in enumerate(itertools.pairwise(edges)):
             batch = batch_of(rows[start:stop])
@@ -149,22 +149,22 @@ def test_result_does_not_depend_on_batches(bits: int, names: int, combine: Combi
             out.append(scores.predictions.tobytes())
             if stop in {200, 400} and edges[part] != stop:
                 learner.end_epoch()
-        assert learner.evicted == 0 if bits == 14 else learner.evicted > 0 or combine == "mix"
-        assert (learner.deferred > 0) == (bits == 8 or combine == "mix")
+        assert learner.evicted == 0 if bits == 14 else learner.evicted > 0 or mixture
+        assert (learner.deferred > 0) == (bits == 8 or mixture)
         return b"".join(out), learner.digest()
 
     assert learn([0, 200, 400]) == learn(sorted({0, 200, 400, *cuts}))
 
 
 @pytest.mark.parametrize(("bits", "names"), [(8, 40), (14, 12)], ids=["full table", "roomy table"])
-@pytest.mark.parametrize(("method", "combine"), KINDS)
-def test_predict_changes_nothing_and_agrees_with_learn(method: Method, combine: Combine, bits: int, names: int) -> None:
+@pytest.mark.parametrize(("method", "mixture"), KINDS)
+def test_predict_changes_nothing_and_agrees_with_learn(method: Method, mixture: bool, bits: int, names: int) -> None:  # noqa: FBT001
     """Predict leaves the digest alone, and gives the very score that learn then gives."""
     rows = planted_rows(500, seed=7, names=names)
-    learner = Learner(Options(method=method, bits=bits, combine=combine))
+    learner = Learner(Options(method=method, bits=bits, mixture=mixture))
     run(learner, batch_of(rows[:400]), 4)
     full = bits == 8 and method != "linear"
-    assert learner.evicted > 0 if full and combine == "off" else learner.evicted == 0 or (full and combine == "mix")
+    assert learner.evicted > 0 if full and not mixture else learner.evicted == 0 or (full and mixture)
     assert learner.census().monomials.sum() > names, "there must be products"
     for row in rows[400:]:
         batch = batch_of([row])
@@ -189,11 +189,11 @@ def test_unlabelled_and_weightless_rows_are_scored_and_not_learned() -> None:
     assert mixed.features_per_example == only.features_per_example
 
 
-@pytest.mark.parametrize(("combine", "names"), [("mix", 700), ("off", 40)])
-def test_full_table_keeps_its_promises(combine: Combine, names: int) -> None:
+@pytest.mark.parametrize(("mixture", "names"), [(True, 700), (False, 40)])
+def test_full_table_keeps_its_promises(mixture: bool, names: int) -> None:  # noqa: FBT001
     """With far more monomials than slots: parents stay, every key has one slot, counts add up."""
     rows = planted_rows(3000, seed=13, names=names)
-    learner = Learner(Options(bits=8, combine=combine, product_budget=0))
+    learner = Learner(Options(bits=8, mixture=mixture))
     batch = batch_of(rows)
     scores = Scores.empty(len(rows))
     parents: set[int] = set()

@@ -15,7 +15,7 @@ from stream_apple.learners.scores import Scores
 ROWS = planted_rows(600, seed=2, binary=True)
 BATCH = batch_of(ROWS)
 MIXED = Options(bits=10, loss="logistic")
-PLAIN = Options(bits=10, loss="logistic", combine="off")
+PLAIN = Options(bits=10, loss="logistic", mixture=False)
 SPANS = ("whole", "epoch", "last_epoch", "recent")
 
 

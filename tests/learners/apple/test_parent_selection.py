@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_apple.learners.apple.options import Selection
-from stream_apple.learners.apple.parent_selection import PORTION, RESTING, survey_for_growth, take_census
+from stream_apple.learners.apple.parent_selection import PORTION, RESTING, Ranking, survey_for_growth, take_census
 from stream_apple.learners.apple.state.table import BUCKET, PARENT, Extent, Table, empty_table
 
 MAX_DEGREE = 4
@@ -30,7 +29,7 @@ def random_table(seed: int, *, mixed: bool = False) -> Table:
     return table
 
 
-def chosen_by_sorting(table: Table, wanted: int, by: Selection = "weight", max_degree: int = MAX_DEGREE) -> list[int]:
+def chosen_by_sorting(table: Table, wanted: int, by: Ranking = "weight", max_degree: int = MAX_DEGREE) -> list[int]:
     """All candidates, sorted: those of which most is expected first, and of those that tie the smallest key."""
     slots, sums = table.slots[:-1], table.residuals[:-1]
     expected, least = np.abs(slots["weight"]) * slots["scale"], 1e-9
@@ -50,7 +49,7 @@ def chosen_by_sorting(table: Table, wanted: int, by: Selection = "weight", max_d
 
 @pytest.mark.parametrize("by", ["weight", "evidence", "ssm"])
 @pytest.mark.parametrize("wanted", [0, 1, 50, 30_000, 1_000_000])
-def test_the_best_are_found(wanted: int, by: Selection) -> None:
+def test_the_best_are_found(wanted: int, by: Ranking) -> None:
     """However many are asked for: none, few, many that tie, more than there are; and nothing is changed."""
     table = random_table(wanted, mixed=True)
     before = table.slots.tobytes()

@@ -10,10 +10,12 @@ import pytest
 from support.restoring import restored
 
 from stream_apple.core.batch import Batch
+from stream_apple.learners.apple import learner as learner_module
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation.preparation import Preparation
 from stream_apple.learners.apple.state.model import GROWN_AT
+from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.scores import Scores
 
 COLUMNS = 5
@@ -40,6 +42,13 @@ def learned(batch: Batch, *stretches: tuple[int, int], **chosen: Any) -> tuple[L
     return learner, scores
 
 
+def learned_once(batch: Batch, *stretches: tuple[int, int], **chosen: Any) -> tuple[Learner, Scores]:
+    """The same, but nothing is learned again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "_rehearse", lambda *_: None)
+        return learned(batch, *stretches, **chosen)
+
+
 def weights_of(learner: Learner) -> dict[str, Any]:
     """What the learner knows of features: all that examples change, but for who is a parent."""
     slots, table, sums = learner.slots(), learner.table, learner.sums
@@ -55,9 +64,9 @@ def weights_of(learner: Learner) -> dict[str, Any]:
 def test_the_first_examples_are_learned_again_when_numbers_are_centered_or_get_points(loss: str, classes: int) -> None:
     """As if they were given again, as they are prepared from then on, to a learner that leaves numbers as they are."""
     batch = stream(40, loss)
-    chosen: dict[str, Any] = {"loss": loss, "classes": classes, "early_growth": 0}
-    once, _ = learned(batch, (0, 40), rehearsal="off", **chosen)
-    oracle, _ = learned(batch, discretise="none", rehearsal="off", **chosen)
+    chosen: dict[str, Any] = {"loss": loss, "classes": classes, "mergeable": True}
+    once, _ = learned_once(batch, (0, 40), **chosen)
+    oracle, _ = learned_once(batch, discretise="none", **chosen)
     preparation = Preparation(Options(bits=10, **chosen))
     start = 0
     for known in AGAIN:
@@ -81,19 +90,22 @@ def test_examples_of_one_label_are_not_learned_again(loss: str, classes: int) ->
     batch.labels[:] = 1.0
     chosen: dict[str, Any] = {"loss": loss, "classes": classes}
     found, _ = learned(batch, (0, 60), **chosen)
-    once, _ = learned(batch, (0, 60), rehearsal="off", **chosen)
+    once, _ = learned_once(batch, (0, 60), **chosen)
     assert found.census().parents.sum() > 0
     assert str(weights_of(found)) == str(weights_of(once))
 
 
 @pytest.mark.parametrize(("loss", "classes"), LOSSES)
-def test_the_latest_examples_are_learned_again_after_growth(loss: str, classes: int) -> None:
+def test_the_latest_examples_are_learned_again_after_growth(
+    loss: str, classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As if they were given again; what counts or judges examples does not see them."""
     batch = stream(60, loss)
-    chosen = {"loss": loss, "classes": classes, "discretise": "none", "label_units": 0 if loss == "squared" else None}
+    monkeypatch.setattr(learner_module, "LabelUnits", lambda **_: LabelUnits(standardized=False))
+    chosen = {"loss": loss, "classes": classes, "discretise": "none"}
     found, _ = learned(batch, (0, 60), **chosen)
-    once, _ = learned(batch, (0, 60), rehearsal="off", **chosen)
-    twice, _ = learned(batch, (0, 60), (0, 60), rehearsal="off", **chosen)
+    once, _ = learned_once(batch, (0, 60), **chosen)
+    twice, _ = learned_once(batch, (0, 60), (0, 60), **chosen)
     assert found.census().parents.sum() > 0
     assert str(weights_of(found)) == str(weights_of(twice)) != str(weights_of(once))
     learned_again = {"norm", "weight", "counts"} | {name for name in once.sums if name.startswith("constant_")}
@@ -132,8 +144,6 @@ def test_less_is_lost_in_the_beginning() -> None:
     ratios = []
     for seed in range(5):
         batch = stream(400, seed=seed)
-        losses = [
-            np.nanmean(learned(batch, (0, 400), loss="logistic", rehearsal=each)[1].losses) for each in ("on", "off")
-        ]
+        losses = [np.nanmean(each(batch, (0, 400), loss="logistic")[1].losses) for each in (learned, learned_once)]
         ratios.append(losses[0] / losses[1])
     assert np.mean(ratios) < 0.9

@@ -66,7 +66,7 @@ def _one_by_one(options: Options, batch: Batch) -> int:
     [
         {},
         {"loss": "softmax", "classes": 3},
-        {"combine": "off", "selection": "ssm"},
+        {"mixture": False, "selection": "ssm"},
         {"method": "quadratic", "discretise": "spline"},
     ],
     ids=str,

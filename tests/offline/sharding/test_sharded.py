@@ -51,7 +51,7 @@ def test_one_shard_is_one_learner(exchange: Exchange | None, schedule: Schedule)
     assert alone.result.parents > 0
 
 
-@pytest.mark.parametrize("options", [{"loss": "softmax", "classes": 3}, {"loss": "logistic", "combine": "off"}])
+@pytest.mark.parametrize("options", [{"loss": "softmax", "classes": 3}, {"loss": "logistic", "mixture": False}])
 def test_one_shard_of_other_losses(options: dict[str, object]) -> None:
     """Classes and two labels have all measures, too."""
     labels = np.digitize(BATCH.labels, np.quantile(BATCH.labels, [0.3, 0.7])).astype(np.float64)
@@ -178,8 +178,8 @@ def test_who_is_in_a_merge(
 
 def test_what_can_not_be_merged_is_refused() -> None:
     """Before anything is learned, by name; unmerged it is learned."""
-    options = bare(bits=12, drift="restart")
-    with pytest.raises(ConfigurationError, match=r"drift = ignore, found 'restart'"):
+    options = bare(bits=12, mergeable=False)
+    with pytest.raises(ConfigurationError, match="mergeable = true, found false"):
         evaluate_together(BATCH, options, Schedule(), Sharding(2, Exchange()))
     assert evaluate_together(BATCH, options, Schedule(), Sharding(2, None)).run.result.progressive_loss is not None
 

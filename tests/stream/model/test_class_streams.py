@@ -115,17 +115,17 @@ def test_every_class_is_taken_in_any_form() -> None:
     assert not np.signbit(batch.labels).any()
 
 
-@given(cuts=st.lists(st.integers(0, COUNT), max_size=4), combine=st.sampled_from(["mix", "off"]))
+@given(cuts=st.lists(st.integers(0, COUNT), max_size=4), mixture=st.sampled_from([True, False]))
 @settings(max_examples=8, deadline=None)
-def test_cuts_and_snapshots_change_nothing(cuts: list[int], combine: str) -> None:
+def test_cuts_and_snapshots_change_nothing(cuts: list[int], mixture: bool) -> None:  # noqa: FBT001
     """Interrupted anywhere, and gone on from a snapshot, it gives what one run gives, to the bit."""
-    whole, model = new_model(combine=combine), new_model(combine=combine)
+    whole, model = new_model(mixture=mixture), new_model(mixture=mixture)
     expected = whole.process(RECORDS).predictions
     found: list[bytes] = []
     for start, stop in pairwise([0, *sorted(cuts), COUNT]):
         found += model.process(RECORDS[start:stop]).predictions
         taken = encode_snapshot(model)
-        restored = new_model(combine=combine)
+        restored = new_model(mixture=mixture)
         decoder = SnapshotDecoder(restored, SnapshotPointer(taken.at, 0, 0, taken.digest))
         for message in taken.messages:
             decoder.add(message)
@@ -190,7 +190,7 @@ def test_a_worker_is_configured_so() -> None:
     warm_up(made, Decoder(made.limits))
     plain = settings_of(load(None, {}))
     assert plain.limits == plain.limits._replace(classes=0)
-    assert "classes" not in plain.options.identity()
+    assert plain.options.identity()["classes"] == 0
     with pytest.raises(ConfigurationError, match="expected an integer from 2 to 1000 with loss softmax, found 0"):
         load(None, {"STREAM_APPLE_LEARNER__LOSS": "softmax"})
 

@@ -40,13 +40,15 @@ _stories = st.lists(
 )
 
 
-@given(story=_stories, pending=st.integers(0, 3), combine=st.sampled_from(["mix", "off"]))
+@given(story=_stories, pending=st.integers(0, 3), mixture=st.sampled_from([True, False]))
 @settings(max_examples=40)
 def test_each_label_judges_the_last_score_that_was_published_for_its_id(
-    story: list[tuple[Any, float | None]], pending: int, combine: str
+    story: list[tuple[Any, float | None]],
+    pending: int,
+    mixture: bool,  # noqa: FBT001
 ) -> None:
     """As a few lines of Python have it, which read the published predictions."""
-    model = new_model(pending, combine=combine, parents=2.0 if combine == "mix" else None)
+    model = new_model(pending, mixture=mixture)
     records = [record(at, identity, label) for at, (identity, label) in enumerate(story)]
     published = [decode_prediction(each)["prediction"] for each in model.process(records).predictions]
     waiting: dict[Any, Any] = {}
@@ -145,10 +147,10 @@ def test_a_state_of_another_setting_is_refused() -> None:
     """More ids than are remembered, and scores of another shape."""
     model = new_model(100)
     model.process([record(number, number, None) for number in range(5)])
-    fewer = EarlyScores(Options(pending_labels=3), LabelUnits(0))
+    fewer = EarlyScores(Options(pending_labels=3), LabelUnits(standardized=False))
     with pytest.raises(ValueError, match="expected at most 3 ids"):
         fewer.restore(dict(model.early.state))
-    other = EarlyScores(Options(), LabelUnits(0))
+    other = EarlyScores(Options(), LabelUnits(standardized=False))
     with pytest.raises(ValueError, match=r"expected .* of the sampling, found arrays of 0, 0, 0"):
         other.restore({})
     for counts in ({}, model.early.observed | {"early_whole": np.zeros(3)}):
@@ -168,6 +170,6 @@ def test_weights_count_and_constants_are_beside() -> None:
 
 def test_classes_are_not_remembered() -> None:
     """A class's score is many numbers: the documents say so."""
-    early = EarlyScores(Options(loss="softmax", classes=3, pending_labels=10), LabelUnits(0))
+    early = EarlyScores(Options(loss="softmax", classes=3, pending_labels=10), LabelUnits(standardized=False))
     assert math.isnan(early.asked.report("whole").loss)
     assert asked_of(early).losses == {}

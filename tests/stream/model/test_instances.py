@@ -68,7 +68,7 @@ def test_each_fault_is_told() -> None:
     ]
 
 
-@pytest.mark.parametrize("options", [Options(bits=12, label_units=50), bare(bits=12)], ids=["default", "bare"])
+@pytest.mark.parametrize("options", [Options(bits=12), bare(bits=12)], ids=["default", "bare"])
 def test_one_alone_is_scored_to_the_bit_while_the_model_learns(options: Options) -> None:
     """Between portions, over ends of epochs and growth, with more features than there was place for."""
     settings = SETTINGS._replace(options=options)

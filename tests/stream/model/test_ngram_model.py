@@ -22,7 +22,7 @@ from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 CASES: tuple[dict[str, Any], ...] = (
     {"method": "linear", "ngrams": {"text": 2}},
     {"method": "apple", "ngrams": {"*": 3}},
-    {"method": "apple", "ngrams": {"*": 2, "user": 1}, "discretise": "spline", "combine": "off"},
+    {"method": "apple", "ngrams": {"*": 2, "user": 1}, "discretise": "spline", "mixture": False},
 )
 
 

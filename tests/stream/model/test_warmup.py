@@ -93,7 +93,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "default": {},
     "logistic": {"loss": "logistic"},
     "linear": {"method": "linear"},
-    "plain": {"combine": "off", "selection": "ssm"},
+    "plain": {"mixture": "false", "paper__selection": "ssm"},
     "quadratic": {"method": "quadratic", "loss": "logistic"},
     "classes": {"loss": "softmax", "classes": "3"},
     "numbers as they are": {"discretise": "none"},

@@ -69,8 +69,8 @@ class TestRoundTrip:
         options=st.sampled_from(
             [
                 Options(bits=8),
-                Options(combine="off", bits=8),
-                Options(combine="off", selection="ssm", bits=8),
+                Options(mixture=False, bits=8),
+                Options(mixture=False, selection="ssm", bits=8),
                 Options(method="linear", bits=8),
                 Options(method="quadratic", bits=8),
             ]
@@ -139,7 +139,7 @@ class TestRoundTrip:
 
     @pytest.mark.parametrize(
         "chosen",
-        [{"loss": "logistic"}, {"combine": "off", "loss": "logistic", "selection": "ssm"}],
+        [{"loss": "logistic"}, {"mixture": False, "loss": "logistic", "selection": "ssm"}],
         ids=str,
     )
     def test_the_digest_is_not_that_of_blocks(self, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from study.settings import StudySettings
 from study.tasks import Measures, Task
 
 SETTINGS = StudySettings(
-    ("linear", "apple"), alphas=(0.5, 1.0), seeds=2, rates=(0.1, 0.5), epochs=(3, 6), bits=10, timing=True
+    ("linear", "apple-plain"), alphas=(0.5, 1.0), seeds=2, rates=(0.1, 0.5), epochs=(3, 6), bits=10, timing=True
 )
 FEW = SETTINGS._replace(alphas=(1.0,), rates=(0.5,), epochs=(3,))
 """Two contenders at one rate: 4 runs on two sets, then 4 of seed 1, and 4 that are timed."""
@@ -73,11 +73,11 @@ def test_what_is_run(sets: dict[str, SetFacts], done: list[Task], tmp_path: Path
     ]
     assert all(step.done <= step.total * 1.000001 for step in steps)
     for name in sets:
-        contender = Contender("apple", 1.0, 6)
+        contender = Contender("apple-plain", 1.0, 6)
         tuned = {
             task.rate: m
             for task, m in campaign.finished.items()
-            if task[:4] == ("error", name, "apple", 1.0) and task.seed == 0 and task.epochs == 6
+            if task[:4] == ("error", name, "apple-plain", 1.0) and task.seed == 0 and task.epochs == 6
         }
         best = min(tuned, key=lambda rate: tuned[rate].progressive_loss or 9.0)
         assert campaign.rate(name, contender) == best
@@ -139,8 +139,8 @@ def test_another_learner_s_runs_do_not_count(
 
 def test_methods_that_a_set_leaves_out(sets: dict[str, SetFacts], done: list[Task], tmp_path: Path) -> None:
     """Are not run on it."""
-    sets["slope"] = sets["slope"]._replace(without=("apple",))
+    sets["slope"] = sets["slope"]._replace(without=("apple-plain",))
     campaign, _ = run(sets, tmp_path / "runs", SETTINGS._replace(timing=False, rates=(0.5,)))
     assert {task.method for task in done if task.data_set == "slope"} == {"linear"}
-    assert {task.method for task in done if task.data_set == "pairs"} == {"linear", "apple"}
-    assert campaign.measures("error", "slope", Contender("apple", 1.0, 3), 0) is None
+    assert {task.method for task in done if task.data_set == "pairs"} == {"linear", "apple-plain"}
+    assert campaign.measures("error", "slope", Contender("apple-plain", 1.0, 3), 0) is None

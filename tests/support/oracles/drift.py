@@ -116,7 +116,7 @@ def restart(learner: Learner, holds: float) -> None:
             continue
         slot["linear_weight"] *= np.float32(holds)
         slot["linear_gradient"] *= kept
-        for name in ("average", "fast", "slow_linear", "fast_linear"):
+        for name in ("average", "fast", "slow_linear"):
             companion[name] *= np.float32(holds)
     sums["curvature"][:] = 0.02 * sums["curvature"].astype(np.float64)
     sums["shares"][:] = 0.9 * sums["shares"].astype(np.float64) + 0.1 / 3

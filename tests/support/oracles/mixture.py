@@ -2,7 +2,7 @@
 
 Shares: exponential weights on linear, average and stack, with a fixed share. The published score: for the logistic
 loss the log-odds of the mean probability; for the squared loss the substitution of Vovk's aggregating algorithm. The
-stack: Newton steps with a forgetting matrix and a constant ridge; if asked for, by the loss of the clipped score.
+stack: Newton steps with a forgetting matrix and a constant ridge; with the squared loss, by that of the clipped score.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ OFFERED = [0, 2]  # linear and average, before the stack
 class MixtureOracle:
     """Score, then learn; `shares`, `stack` and `matrix` as they are after each example."""
 
-    def __init__(self, *, logistic: bool, clipped: bool = False) -> None:
-        self.logistic, self.forgiving = logistic, clipped
+    def __init__(self, *, logistic: bool) -> None:
+        self.logistic, self.forgiving = logistic, not logistic
         self.shares, self.stack, self.matrix = FIRST.copy(), np.eye(6)[0], np.zeros((6, 6))
         self.heaviest = 0.0
 

@@ -1,6 +1,6 @@
-"""One step of the six predictors in float64 over dicts, written from the description of the update.
+"""One step of the five predictors in float64 over dicts, written from the description of the update.
 
-Linear, apple, average, fast, slow linear and fast linear, in this order. The expanded ones share apple's accumulators,
+Linear, apple, average, fast and slow linear, in this order. The expanded ones share apple's accumulators,
 the linear ones those of the linear predictor.
 """
 
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from support.oracles.learner import Monomial, Oracle
 
-LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, FAST_LINEAR = range(6)
-RATES = {LINEAR: 1.0, APPLE: 1.0, FAST: 6.0, SLOW_LINEAR: 0.125, FAST_LINEAR: 10.0}
+LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR = range(5)
+RATES = {LINEAR: 1.0, APPLE: 1.0, FAST: 6.0, SLOW_LINEAR: 0.125}
 
 
 @dataclass
 class State:
     """Of one monomial; `gradient` of apple and of the linear predictor."""
 
-    weights: list[float] = field(default_factory=lambda: [0.0] * 6)
+    weights: list[float] = field(default_factory=lambda: [0.0] * 5)
     gradient: list[float] = field(default_factory=lambda: [0.0, 0.0])
     scale: float = 0.0
     sights: int = 0
@@ -47,10 +47,10 @@ class Step:
     weight: list[float]
 
     def scores(self, states: Mapping[Monomial, State], values: Mapping[Monomial, float]) -> list[float]:
-        """Of the six, not clipped."""
-        found = [0.0] * 6
+        """Of the five, not clipped."""
+        found = [0.0] * 5
         for monomial, x in values.items():
-            for which in range(6):
+            for which in range(5):
                 if len(monomial) <= 1 or which in {APPLE, AVERAGE, FAST}:
                     found[which] += states[monomial].weights[which] * x
         return found
@@ -68,7 +68,7 @@ class Step:
                 state.scale = abs(x)
         base = {monomial: x for monomial, x in values.items() if len(monomial) <= 1}
         self._learn(states, values, (APPLE, FAST), scores, label, importance)
-        self._learn(states, base, (LINEAR, SLOW_LINEAR, FAST_LINEAR), scores, label, importance)
+        self._learn(states, base, (LINEAR, SLOW_LINEAR), scores, label, importance)
         for monomial in values:
             state = states[monomial]
             state.sights = min(state.sights + 1, 255)

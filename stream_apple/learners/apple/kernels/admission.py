@@ -11,9 +11,9 @@ whose weights would be noise, never get a slot: that takes a tenth off the loss 
 vote counts for more, so that equally frequent products pass one after the other. A base feature is admitted at once if
 its bucket has a free slot.
 
-Where most products of an example have no slot, their votes take a fifth of the time. With `votes = "sampled"`, after
-ALL_VOTE_BEFORE examples, they ask in one example of VOTES_EVERY, and each vote counts SAMPLED_VOTES times as much.
-Eight products vote at once (`vote_lanes.py`).
+Where most products of an example have no slot, their votes take a fifth of the time. After ALL_VOTE_BEFORE examples,
+products ask in one example of VOTES_EVERY, and each vote counts SAMPLED_VOTES times as much. Eight products vote
+together (`vote_lanes.py`).
 
 Without a mixture, and for base features whose bucket is full, one byte of each bucket is a mark of the last key that
 found it full. A key passes if it was the last to ask, so that keys seen once do not wear the table out (like the
@@ -67,7 +67,7 @@ def votes_of(model: Model) -> np.uint8:
     Examples are chosen by the multiples of the golden ratio modulo 1, so that no period of a stream is left out.
     """
     number = np.uint64(model.scalars.counts[EXAMPLES])
-    if not model.rule.sampled_votes or number < ALL_VOTE_BEFORE:
+    if not model.rule.mixed or number < ALL_VOTE_BEFORE:
         return np.uint8(1)
     return SAMPLED_VOTES if number * GOLDEN < _ONE_OF_VOTES_EVERY else np.uint8(0)
 
@@ -248,4 +248,3 @@ def put_companion(owner: Element) -> None:
     owner["average"] = 0.0
     owner["fast"] = 0.0
     owner["slow_linear"] = 0.0
-    owner["fast_linear"] = 0.0

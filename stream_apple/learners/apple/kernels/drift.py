@@ -178,7 +178,7 @@ def restart(table: Table, mixture: Mixture, watch: Watch, examples: int) -> None
     slots["gradient"] *= kept
     slots["linear_gradient"][base] *= kept
     slots["sights"] = np.minimum(slots["sights"], TRUSTED)
-    for name in ("average", "fast", "slow_linear", "fast_linear"):
+    for name in ("average", "fast", "slow_linear"):
         companions[name] *= holds
     mixture.curvature[:] *= KEPT_CURVATURE
     deal_shares(mixture)

@@ -91,7 +91,7 @@ def process_mixed(
                 take_early(mixture, mixing, rule.loss, early[row])
                 constant, delay = np.float64(early[row, EARLY_CONSTANT]), (since - 1) / early[row, EARLY_STRIDE]
         if sampled:
-            learn_mixture(mixture, mixing, constant, rule.loss, target, (low, high), delay, rule.clipped_stack)
+            learn_mixture(mixture, mixing, constant, rule.loss, target, (low, high), delay)
         count_label(mixture, rule.loss, target)
         if watch is not None and has_risen(watch, rule.loss, scores.losses[row], score, label):
             return -2 - row

@@ -5,10 +5,9 @@ score and its rate; so do the linear ones. A feature's average is the running me
 HORIZON examples that have the feature, and an exponential mean from then on.
 
 Most products mean nothing: their weights are small, and only noise. The *shrunk* predictor has the average weights with
-less of such noise: each is multiplied by a^2 / (a^2 + c), where a is the weight times the feature's largest value, and
-c the option `shrinkage`. This factor is nearly 0 for a small weight and nearly 1 for a large one, as in the nonnegative
-garrote (Breiman 1995). The predictor takes the place of the fast linear one. It has no weights of its own, and costs a
-division for each feature.
+less of such noise: each is multiplied by a^2 / (a^2 + SHRINKAGE), where a is the weight times the feature's largest
+value. This factor is nearly 0 for a small weight and nearly 1 for a large one, as in the nonnegative garrote (Breiman
+1995). The predictor has no weights of its own, and costs a division for each feature.
 """
 
 import math
@@ -16,7 +15,7 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part, unlikely
-from stream_apple.learners.apple.kernels.mixture import FAST_LINEAR_RATE, FAST_RATE, SLOW_LINEAR_RATE
+from stream_apple.learners.apple.kernels.mixture import FAST_RATE, SLOW_LINEAR_RATE
 from stream_apple.learners.apple.kernels.update import (
     Target,
     change_of,
@@ -29,7 +28,7 @@ from stream_apple.learners.apple.kernels.update import (
 )
 from stream_apple.learners.apple.state.model import LearningRule, Model, ModelScalars
 from stream_apple.learners.apple.state.table import LEAST_SQUARE, U0, U1, Element, Index
-from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, FAST, FAST_LINEAR, LINEAR, SLOW_LINEAR, shrunk
+from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, FAST, LINEAR, SHRUNK, SLOW_LINEAR, shrunk
 from stream_apple.learners.apple.state.work import ActiveFeatures, Numbers64
 from stream_apple.learners.losses import squared_slope
 
@@ -45,8 +44,8 @@ def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: N
     """
     slots, companions = model.table.slots, model.table.companions
     apple, average, fast = np.float64(0.0), np.float64(0.0), np.float64(0.0)
-    linear, slow_linear, last = np.float64(0.0), np.float64(0.0), np.float64(0.0)
-    shrinkage, wider, base = model.rule.shrinkage, False, U0
+    linear, slow_linear, less_noise = np.float64(0.0), np.float64(0.0), np.float64(0.0)
+    wider, base = False, U0
     while base < found and slots[features.slot[base]]["degree"] <= 1:
         owner, companion = slots[features.slot[base]], companions[features.slot[base]]
         x = features.x[base]
@@ -56,10 +55,7 @@ def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: N
         average += companion["average"] * x
         fast += companion["fast"] * x
         slow_linear += companion["slow_linear"] * x
-        if shrinkage > 0.0:
-            last += shrunk(companion["average"], owner["scale"], shrinkage) * x
-        else:
-            last += companion["fast_linear"] * x
+        less_noise += shrunk(companion["average"], owner["scale"]) * x
         base += U1
     for t in range(base, found):
         owner, x = slots[features.slot[t]], features.x[t]
@@ -73,10 +69,9 @@ def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: N
             weight = owner["average"]
             fast += owner["fast"] * x
         average += weight * x
-        if shrinkage > 0.0:
-            last += shrunk(weight, owner["scale"], shrinkage) * x
+        less_noise += shrunk(weight, owner["scale"]) * x
     mixing[LINEAR], mixing[APPLE], mixing[AVERAGE], mixing[FAST] = linear, apple, average, fast
-    mixing[SLOW_LINEAR], mixing[FAST_LINEAR] = slow_linear, last
+    mixing[SLOW_LINEAR], mixing[SHRUNK] = slow_linear, less_noise
     return base, wider
 
 
@@ -166,27 +161,18 @@ def learn_base(
     change = change_at(rule, rule.rate, step_scale, linear)
     slow = Target(mixing[SLOW_LINEAR], target.label, target.importance)
     slow_change = change_at(rule, SLOW_LINEAR_RATE * rule.rate, step_scale, slow)
-    fast = Target(mixing[FAST_LINEAR], target.label, target.importance)
-    fast_change = np.float32(0.0)
-    if rule.shrinkage <= 0.0:
-        fast_change = change_at(rule, FAST_LINEAR_RATE * rule.rate, step_scale, fast)
     for t in range(base):
-        advance_base(
-            model, slot[t], weight[t] + change * step[t], gradient[t], slow_change * step[t], fast_change * step[t]
-        )
+        advance_base(model, slot[t], weight[t] + change * step[t], gradient[t], slow_change * step[t])
 
 
 @part
-def advance_base(
-    model: Model, place: Index, learned: np.float32, gradient: np.float32, slow_step: np.float32, fast_step: np.float32
-) -> None:
+def advance_base(model: Model, place: Index, learned: np.float32, gradient: np.float32, slow_step: np.float32) -> None:
     """Write what the linear predictors have learned of a base feature, or of the constant."""
     owner: Element = model.table.slots[place]
     companion: Element = model.table.companions[place]
     owner["linear_weight"] = within_bounds(learned)
     owner["linear_gradient"] = gradient
     companion["slow_linear"] = within_bounds(companion["slow_linear"] + slow_step)
-    companion["fast_linear"] = within_bounds(companion["fast_linear"] + fast_step)
 
 
 @part
@@ -203,7 +189,6 @@ def widen_all(model: Model, place: Index, size: np.float32) -> None:
             companion["average"] *= ratio
             companion["fast"] *= ratio
             companion["slow_linear"] *= ratio
-            companion["fast_linear"] *= ratio
 
 
 @part

@@ -8,14 +8,13 @@ those of base features share the linear predictor's, so that a further predictor
     AVERAGE      the mean of apple's latest weights (Polyak, Juditsky 1992, forgetting): less noise at any rate
     FAST         all features, at FAST_RATE times the rate
     SLOW_LINEAR  base features alone, at SLOW_LINEAR_RATE times the rate
-    SHRUNK       the average's weights, of which small ones are made smaller, see `mixed_update.py`; with
-                 `shrinkage = 0`, as in the first version, FAST_LINEAR in its place, at FAST_LINEAR_RATE times the rate
+    SHRUNK       the average's weights, of which small ones are made smaller, see `mixed_update.py`
 
 They are mixed in two steps. The *stack* is a linear predictor on their six scores, learned by Newton's method with
-forgetting (for the squared loss: recursive least squares, with a ridge that is not forgotten). With `stack_loss =
-"clipped"` it learns from the loss of its clipped score: a score beyond the largest label is no error if the label is
-the largest, and so at the other end. Where labels are one of two, it would otherwise have to keep its scores near both
-of them, and would be less sure than it could. As a rule the stack beats the best predictor, but nothing bounds its
+forgetting (for the squared loss: recursive least squares, with a ridge that is not forgotten). With the squared loss it
+learns from the loss of its clipped score: a score beyond the largest label is no error if the label is the largest, and
+so at the other end. Where labels are one of two, it would otherwise have to keep its scores near both of them, and
+would be less sure than it could. As a rule the stack beats the best predictor, but nothing bounds its
 loss. So the published score is a mixture of linear, average and stack, by the aggregating algorithm (Vovk 1990; with a
 fixed share for each, Herbster, Warmuth 1998). If the first shares are p, the mixture's loss exceeds linear's by at most
 log(1 / p[linear]) for the logistic loss; for the squared loss by half of that, times the squared range of the labels.
@@ -60,7 +59,6 @@ STACK = PREDICTORS  # index in `mixing` of the stack's score, after the predicto
 NEWTON_VECTOR = STACK + 2 + PREDICTORS * PREDICTORS  # index in `mixing` of the vector of `newton_step`, behind a matrix
 FAST_RATE = 6.0  # times the learning rate
 SLOW_LINEAR_RATE = 0.125
-FAST_LINEAR_RATE = 10.0
 KEEP = 0.9998  # of the stack's matrix after each example: the matrix is that of the latest 5,000 or so
 RIDGE = 0.5  # times the squared range of scores (log-odds: times 1)
 FIRST_SHARES = (0.9, 0.05, 0.05)  # of linear, average and stack
@@ -233,14 +231,13 @@ def temper(mixture: Mixture, ratio: float) -> None:
 @part
 def learn_mixture(
     mixture: Mixture, mixing: Numbers64, constant: float, loss: int, target: Target, bounds: tuple[float, float],
-    delay: float, clipped: bool,
+    delay: float,
 ) -> None:  # fmt: skip
     """Update shares and stack from an example whose scores `blend` or `take_early` has left in `mixing`.
 
     constant  the score of the constant at the time of the other scores
     bounds    the lowest and the highest score
     delay     how many examples that the mixture learns from were learned since then
-    clipped   whether the stack learns from the loss of its clipped score (squared loss)
     """
     low, high = bounds
     spread = high - low
@@ -259,7 +256,7 @@ def learn_mixture(
     if loss == LOGISTIC:
         stacked = clip_score(stacked, -LOG_ODDS_BOUND, LOG_ODDS_BOUND)
     slope, curvature = descent_of(loss, stacked, target.label)
-    if clipped and (stacked >= high == target.label or stacked <= low == target.label):
+    if loss == SQUARED and (stacked >= high == target.label or stacked <= low == target.label):
         slope, curvature = 0.0, 0.0
     slope, curvature = target.importance * slope, target.importance * curvature
     for i in range(PREDICTORS):

@@ -5,8 +5,7 @@ average of apple's weights, and apple itself, and a stack of the three (`class_s
 average and stack are mixed by their shares: Bayes' rule, the aggregating algorithm for the log loss, at rate 1 (Vovk
 1990), with a fixed share as in `kernels/mixture.py`. So its loss exceeds the linear predictor's by at most log(1 /
 p[linear]) = 0.1, plus about SHARE for each example and DEALT for each restart (`class_drift.py`), all times the largest
-importance weight; an example that is heavier than all before it may add more, as there. With `stack_loss = "plain"`, as
-in the first version, apple takes the place of the stack.
+importance weight; an example that is heavier than all before it may add more, as there.
 """
 
 import math
@@ -63,7 +62,6 @@ def process_classes(
     """Do what `process_mixed` does; labels are whole numbers from 0 to classes - 1, which is not checked here."""
     slots, rule, features, counts = model.table.slots, model.rule, work.features, model.scalars.counts
     stride = np.uint64(len(class_work.rivals))
-    third = CLASS_STACK if rule.class_stack else CLASS_EXPANDED
     predictors = CLASS_AVERAGE + 1 if rule.mixed else CLASS_LINEAR + 1 if rule.alongside else CLASS_EXPANDED + 1
     for row in range(start, stop):
         label, importance = batch.labels[row], batch.weights[row]
@@ -74,10 +72,10 @@ def process_classes(
         for which in range(predictors):
             first = np.uint64(which) * stride
             finite &= softmax(class_work.scores, class_work.probabilities, first, first + np.uint64(rule.classes))
-        if finite and rule.class_stack:
+        if finite and rule.mixed:
             finite = stack_classes(model.mixture, class_work, rule.classes)
         if finite:
-            mix_classes(model, class_work, third)
+            mix_classes(model, class_work)
         if not finite:
             clear_active(slots, features, old)
             return row
@@ -90,9 +88,8 @@ def process_classes(
         y = int(label)
         if rule.mixed:
             keep_recent(model.recent, example, label, importance)
-            learn_class_shares(model.mixture, class_work, y, importance, third)
-            if rule.class_stack:
-                learn_class_stack(model.mixture, class_work, work.mixing, rule.classes, y, importance)
+            learn_class_shares(model.mixture, class_work, y, importance)
+            learn_class_stack(model.mixture, class_work, work.mixing, rule.classes, y, importance)
         admit_classes(model, features, old, found)
         widen_classes(model, features, U0 if wider else old, found)
         prepare_step(model, features, found, CLASS_EXPANDED, class_work, y, importance)
@@ -107,19 +104,19 @@ def process_classes(
 
 
 @part
-def mix_classes(model: Model, class_work: ClassWork, third: int) -> None:
-    """Write to `published` the mixture of the predictors' probabilities; `third` has the third of the shares."""
+def mix_classes(model: Model, class_work: ClassWork) -> None:
+    """Write to `published` the mixture of the predictors' probabilities, or apple's own."""
     rule, probabilities, published = model.rule, class_work.probabilities, class_work.published
     k, stride = rule.classes, len(class_work.rivals)
     if rule.mixed:
         shares = model.mixture.shares
         for c in range(k):
-            linear, average, last = (
+            linear, average, stacked = (
                 probabilities[np.uint64(CLASS_LINEAR * stride + c)],
                 probabilities[np.uint64(CLASS_AVERAGE * stride + c)],
-                probabilities[np.uint64(third * stride + c)],
+                probabilities[np.uint64(CLASS_STACK * stride + c)],
             )
-            published[c] = min(shares[0] * linear + shares[1] * average + shares[2] * last, 1.0)
+            published[c] = min(shares[0] * linear + shares[1] * average + shares[2] * stacked, 1.0)
     else:
         for c in range(k):
             published[c] = probabilities[c]
@@ -156,7 +153,7 @@ def most_probable(probabilities: Numbers64, first: int, classes: int) -> int:
 
 
 @part
-def learn_class_shares(mixture: Mixture, class_work: ClassWork, label: int, importance: float, third: int) -> None:
+def learn_class_shares(mixture: Mixture, class_work: ClassWork, label: int, importance: float) -> None:
     """Update the shares by Bayes' rule, with importance in units of the heaviest example."""
     heaviest, stride = mixture.heaviest[0], len(class_work.rivals)
     if importance > heaviest:
@@ -164,9 +161,9 @@ def learn_class_shares(mixture: Mixture, class_work: ClassWork, label: int, impo
         mixture.heaviest[0] = heaviest = max(importance, LIGHTEST)
     shares, rate, most, total = mixture.shares, importance / heaviest, 0.0, 0.0
     for which in range(3):
-        most = max(most, class_work.probabilities[np.uint64(_predictor_of_class_share(which, third) * stride + label)])
+        most = max(most, class_work.probabilities[np.uint64(_predictor_of_class_share(which) * stride + label)])
     for which in range(3):
-        chance = class_work.probabilities[np.uint64(_predictor_of_class_share(which, third) * stride + label)]
+        chance = class_work.probabilities[np.uint64(_predictor_of_class_share(which) * stride + label)]
         shares[which] *= math.exp(rate * math.log(chance / most))
         total += shares[which]
     for which in range(3):
@@ -174,6 +171,6 @@ def learn_class_shares(mixture: Mixture, class_work: ClassWork, label: int, impo
 
 
 @part
-def _predictor_of_class_share(which: int, third: int) -> int:
-    """Return the predictor that shares[which] belongs to: linear, average, or the third."""
-    return CLASS_LINEAR if which == 0 else CLASS_AVERAGE if which == 1 else third
+def _predictor_of_class_share(which: int) -> int:
+    """Return the predictor that shares[which] belongs to: linear, average, or stack."""
+    return CLASS_LINEAR if which == 0 else CLASS_AVERAGE if which == 1 else CLASS_STACK

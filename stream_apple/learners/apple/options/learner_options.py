@@ -1,11 +1,11 @@
 """`Options` checks and completes the options of a learner, and derives names, memory and columns from them."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from stream_apple.learners.apple.options.contradictions import refuse_contradictions
-from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST, DeclaredOptions
-from stream_apple.learners.apple.options.defaults import fill_defaults
+from stream_apple.learners.apple.options.declared_options import DECLARED, DEGREES, DeclaredOptions
 from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, checked_ngrams
 from stream_apple.learners.declaration import SystemOptions
 
@@ -14,7 +14,7 @@ MOST_FIRST_FEATURES = 1 << 15
 fits. So a snapshot's manifest, which has them all, stays below Kafka's default limit for a message."""
 
 # Sizes of the arrays of `state/table.py` and `state/work.py`, which can't be imported here.
-_SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES = 32, 16, 16
+_SLOT_BYTES, _COMPANION_BYTES, _RESIDUALS_BYTES = 32, 12, 16
 _BUCKET_BYTES = 10  # a word of tags, and at most two bytes of the admission filter
 _SCRATCH_BYTES = 92  # for each feature of an example
 _PREPARED_BYTES = 30 << 20  # of what `preparation/preparation.py` makes at once
@@ -26,9 +26,8 @@ _PENDING_BYTES = 600  # of an example that waits for its label
 class Options(DeclaredOptions, SystemOptions):
     """All that defines a model but its examples. Two learners with equal options and examples are equal to the bit.
 
-    A value out of its bounds raises ValueError, and so do options that exclude each other. None is replaced by the
-    default that goes with the other options: with method apple, `combine = "mix"` and what goes with it; with
-    `combine = "off"`, and for the other methods, the plain learner's.
+    A value out of its bounds raises ValueError, and so do options that contradict each other. None is replaced by the
+    default that goes with the other options.
     """
 
     system = "apple"
@@ -37,19 +36,31 @@ class Options(DeclaredOptions, SystemOptions):
         for name, declaration in DECLARED.items():
             if (given := getattr(self, name)) is not None or declaration.default is not None:
                 object.__setattr__(self, name, declaration.checked(given))
-        fill_defaults(self)
+        for name, default in self._defaults():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
         object.__setattr__(self, "ngrams", checked_ngrams(self.ngrams))
         refuse_contradictions(self)
+
+    def _defaults(self) -> Iterator[tuple[str, object]]:
+        """Yield the defaults that depend on other options; each sees those before it filled."""
+        yield "mixture", self.method == "apple"
+        yield "mergeable", not self.mixture
+        yield "bits", 24 if self.method == "cubic" else 18
+        yield "learning_rate", 0.75 if self.mixture and self.loss == "softmax" else 0.5
+        yield "discretise", "spline" if self.mixture else "none"
+        yield "max_degree", 4 if self.mixture else DEGREES.high
+        yield "drift", "restart" if self.mixture and not self.mergeable else "ignore"
 
     @property
     def mixed(self) -> bool:
         """Whether several predictors are learned, and their mixture is published."""
-        return self.combine == "mix"
+        return bool(self.mixture)
 
     @property
-    def rehearses(self) -> bool:
-        """Whether examples are learned again when they get new features."""
-        return self.rehearsal == "on"
+    def grows_early(self) -> bool:
+        """Whether a model also grows before an epoch ends, see `growth.EARLY_GROWTH`."""
+        return self.mixed and not self.mergeable
 
     def ngrams_of_namespaces(self) -> tuple[dict[str, int], int]:
         """Return the size of n-grams by namespace, and the size in all other namespaces."""
@@ -87,12 +98,5 @@ class Options(DeclaredOptions, SystemOptions):
         return slots * each + slots // 8 * _BUCKET_BYTES + prepared + self.max_features_per_example * scratch
 
     def identity(self) -> dict[str, Any]:
-        """Return the options that name a model: all but those whose value stands for their absence (`first`)."""
-        named = {name: value for name, value in asdict(self).items() if name not in FIRST or value != FIRST[name]}
-        if not self.mixed:
-            # No score depends on it, and models of before go on with the default; but snapshots hold what it bounds.
-            named.pop("pending_labels", None)
-            if self.pending_labels != DeclaredOptions.pending_labels:
-                named["pending_labels"] = self.pending_labels
-        # As it is read back from a message, where it may be compared.
-        return named | {"ngrams": dict(self.ngrams)} if self.ngrams else named
+        """Return all options by name, as msgpack gives them back: they name a model."""
+        return asdict(self) | {"ngrams": dict(self.ngrams)}

@@ -34,10 +34,6 @@ class LearningRule(NamedTuple):
     rate       the learning rate
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
-    sampled_votes  products ask for slots in some examples only, see `admission.py`
-    shrinkage  of average weights, see `mixed_update.py`; 0: there is a fast linear predictor in place of the shrunk one
-    clipped_stack  the stack learns from the loss of its clipped score, see `mixture.py`
-    class_stack  a mixture of classes has a stack, see `multiclass/class_stack.py`
     theorem_1_lambda  the regularization of plain gradient descent, see `theorem_1.py`; 0: the update is adaptive
     classes    the number of classes of the softmax loss, see `multiclass/`; 0: there is one score
     """
@@ -49,10 +45,6 @@ class LearningRule(NamedTuple):
     mixed: bool
     theorem_1_lambda: float
     classes: int = 0
-    sampled_votes: bool = False
-    shrinkage: float = 0.0
-    clipped_stack: bool = False
-    class_stack: bool = False
 
 
 class ModelScalars(NamedTuple):

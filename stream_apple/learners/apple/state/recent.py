@@ -1,4 +1,4 @@
-"""The latest examples: what parents cost and earn is measured on them; with `rehearsal` they are learned again."""
+"""The latest examples: what parents cost and earn is measured on them, and they are learned again."""
 
 from typing import Any
 

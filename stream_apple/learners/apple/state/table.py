@@ -54,8 +54,7 @@ COMPANION = np.dtype(
     [
         ("average", np.float32),
         ("fast", np.float32),
-        ("slow_linear", np.float32),  # the linear predictor's weight at a lower rate,
-        ("fast_linear", np.float32),  # and at a higher one
+        ("slow_linear", np.float32),  # the linear predictor's weight at a lower rate
     ]
 )
 # What a monomial has in addition if parents are selected by squared residuals, see `residuals.py`. Like all rows beside

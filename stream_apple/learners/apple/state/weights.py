@@ -12,23 +12,18 @@ from stream_apple.core.jit import kernel, part
 from stream_apple.learners.apple.state.table import U0, Element, Index, Slots, Table
 
 PREDICTORS = 6
-LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, FAST_LINEAR = range(PREDICTORS)
-SHRUNK = FAST_LINEAR  # what takes its place where average weights are shrunk; it has no weights of its own
-_NAMES = ("linear", "apple", "average", "fast", "slow_linear")  # in this order, and then that of the last one
-NAMES = (*_NAMES, "fast_linear", "shrunk")
-"""Of all predictors that a mixture may have."""
-_UNMIXED = 2  # LINEAR and APPLE alone
-
-
-def predictor_names(*, shrunk: bool) -> tuple[str, ...]:
-    """Return the names of a mixture's predictors in their order; `shrunk` says whether average weights are shrunk."""
-    return (*_NAMES, "shrunk" if shrunk else "fast_linear")
+LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, SHRUNK = range(PREDICTORS)
+NAMES = ("linear", "apple", "average", "fast", "slow_linear", "shrunk")
+"""The names of a mixture's predictors, in this order."""
+WITH_WEIGHTS = 5  # of a mixture's predictors, the first ones: SHRUNK has no weights of its own
+SHRINKAGE = 0.001  # the square at which a weight, at its feature's largest value, counts half in SHRUNK
+_UNMIXED = 2  # LINEAR and APPLE
 
 
 @part
 def predictors_of(companions: Slots) -> int:
-    """Return how many predictors a table has; without companions, those of a model that does not mix."""
-    return PREDICTORS if len(companions) > 0 else _UNMIXED
+    """Return how many predictors have weights in a table; without companions, those of a model that does not mix."""
+    return WITH_WEIGHTS if len(companions) > 0 else _UNMIXED
 
 
 @part
@@ -54,7 +49,7 @@ def read_weight(slots: Slots, companions: Slots, place: Index, which: int) -> El
         return slots[place]["average"] if slots[place]["degree"] > 1 else companions[place]["average"]
     if which == FAST:
         return slots[place]["fast"] if slots[place]["degree"] > 1 else companions[place]["fast"]
-    return companions[place]["slow_linear"] if which == SLOW_LINEAR else companions[place]["fast_linear"]
+    return companions[place]["slow_linear"]
 
 
 @part
@@ -66,8 +61,6 @@ def write_weight(slots: Slots, companions: Slots, place: Index, which: int, weig
         slots[place]["linear_weight"] = weight
     elif which == SLOW_LINEAR:
         companions[place]["slow_linear"] = weight
-    elif which == FAST_LINEAR:
-        companions[place]["fast_linear"] = weight
     elif slots[place]["degree"] > 1:
         if which == AVERAGE:
             slots[place]["average"] = weight
@@ -80,32 +73,29 @@ def write_weight(slots: Slots, companions: Slots, place: Index, which: int, weig
 
 
 @part
-def shrunk(average: np.float32, scale: np.float32, shrinkage: float) -> float:
+def shrunk(average: np.float32, scale: np.float32) -> float:
     """Return the weight of a feature in the shrunk predictor, in float64, where no square overflows."""
     weight = np.float64(average)
     size = weight * np.float64(scale)
     square = size * size
-    return weight * (square / (square + shrinkage))
+    return weight * (square / (square + SHRINKAGE))
 
 
-def weights_at(table: Table, places: NDArray[np.int64], shrinkage: float = 0.0) -> NDArray[np.float64]:
-    """Return each predictor's weights of the monomials in these slots, float64[predictors, n]; 0 where it has none.
-
-    shrinkage  the option: above 0, the last predictor is the shrunk one
-    """
+def weights_at(table: Table, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return each predictor's weights of the monomials in these slots, float64[predictors, n]; 0 where it has none."""
     weights = np.zeros((PREDICTORS if len(table.companions) else _UNMIXED, len(places)))
-    _copy_weights(table, places.astype(np.uint64), shrinkage, weights)
+    _copy_weights(table, places.astype(np.uint64), weights)
     return weights
 
 
 @kernel
-def _copy_weights(table: Table, places: NDArray[np.uint64], shrinkage: float, weights: NDArray[np.float64]) -> None:
+def _copy_weights(table: Table, places: NDArray[np.uint64], weights: NDArray[np.float64]) -> None:
     slots, companions = table.slots, table.companions
     for which in range(len(weights)):
         for n in range(U0, np.uint64(len(places))):
             place = places[n]
-            if which == SHRUNK and shrinkage > 0.0:
+            if which == SHRUNK:
                 average = read_weight(slots, companions, place, AVERAGE)
-                weights[which, n] = shrunk(average, slots[place]["scale"], shrinkage)
+                weights[which, n] = shrunk(average, slots[place]["scale"])
             elif has_weight(slots[place], which):
                 weights[which, n] = read_weight(slots, companions, place, which)

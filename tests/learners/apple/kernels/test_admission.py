@@ -150,13 +150,10 @@ def test_base_features_come_at_once_and_products_when_they_are_frequent() -> Non
 
 def test_votes_are_sampled_when_a_model_is_no_longer_young() -> None:
     """Before, all ask; then they ask in the examples whose number lies so by the golden ratio, with two votes each."""
-    learner, everyone = (Learner(bare(bits=18, votes=votes)) for votes in ("sampled", "all"))
-    row = Row({"a": 1.0, "b": 1.0}, 1.0, 1.0)
-    for each in (learner, everyone):
-        learn(each, [row] * FEWEST_EXAMPLES)
-        each.end_epoch()
-        learn(each, [row] * (ALL_VOTE_BEFORE - FEWEST_EXAMPLES))
-    assert learner.digest() == everyone.digest()
+    learner, row = Learner(bare(bits=18)), Row({"a": 1.0, "b": 1.0}, 1.0, 1.0)
+    learn(learner, [row] * FEWEST_EXAMPLES)
+    learner.end_epoch()
+    learn(learner, [row] * (ALL_VOTE_BEFORE - FEWEST_EXAMPLES))
     assert has(learner, "a", "b")
     asked, needed = 0, int(VOTES_TO_PASS // (OWN_VOTE * SAMPLED_VOTES))
     for number in range(ALL_VOTE_BEFORE, ALL_VOTE_BEFORE + 10 * needed):
@@ -180,7 +177,7 @@ def test_no_period_of_a_stream_is_left_out(period: int) -> None:
 
 def test_without_a_mixture_all_are_admitted_at_once_where_there_is_room() -> None:
     """As before."""
-    learner = Learner(bare(bits=18, combine="off"))
+    learner = Learner(bare(bits=18, mixture=False))
     row = Row({"a": 1.0, "b": 2.0}, 1.0, 1.0)
     learn(learner, [row])
     learner.end_epoch()
@@ -189,10 +186,10 @@ def test_without_a_mixture_all_are_admitted_at_once_where_there_is_room() -> Non
     assert all(has(learner, *monomial) for monomial in (("a",), ("b",), ("a", "a"), ("a", "b"), ("b", "b")))
 
 
-@pytest.mark.parametrize("combine", ["mix", "off"])
-def test_a_full_bucket_takes_a_base_feature_that_asks_twice(combine: str) -> None:
+@pytest.mark.parametrize("mixture", [True, False])
+def test_a_full_bucket_takes_a_base_feature_that_asks_twice(mixture: bool) -> None:  # noqa: FBT001
     """With three times as many names as slots: each is let in when it is the last that has asked."""
-    learner = Learner(bare(bits=8, combine=combine))
+    learner = Learner(bare(bits=8, mixture=mixture))
     rows = [Row({f"n{number}": 1.0}, 1.0, 1.0) for number in range(768)]
     learn(learner, rows)
     assert learner.occupied > 240
@@ -223,5 +220,5 @@ def test_a_newcomer_starts_afresh_in_the_slot_of_another() -> None:
     assert owner["parent"] == 0
     # One step from zero: all weights lie in the same direction, the faster the further; the average is the weight.
     assert companion["average"] == owner["weight"]
-    assert abs(companion["slow_linear"]) < abs(owner["linear_weight"]) < abs(companion["fast_linear"])
+    assert abs(companion["slow_linear"]) < abs(owner["linear_weight"])
     assert abs(owner["weight"]) < abs(companion["fast"])

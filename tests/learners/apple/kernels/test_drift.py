@@ -9,6 +9,7 @@ from support.oracles.drift import learned_row_by_row
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
+from stream_apple.learners.apple.growth import EARLY_GROWTH
 from stream_apple.learners.apple.kernels.drift import BLOCK, BLOCKS, Watch, empty_watch, has_risen, what_holds
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Drift, Options
@@ -157,14 +158,14 @@ def test_a_restart_as_it_is_described(seed: int) -> None:
     )
     assert learner.restarts == len(risen) == 1
     assert risen[0][1] < -0.5
-    same = slice(0, risen[0][0] + int(expected.options.early_growth or 0))
+    same = slice(0, risen[0][0] + EARLY_GROWTH)
     assert np.allclose(scores.predictions[same], slow.predictions[same], rtol=1e-4)
 
 
 def test_growth_begins_anew() -> None:
     """After as many examples as with a young model, though no epoch has ended."""
     batch, scores = flipping(0), Scores.empty(SIZE)
-    learner = Learner(Options(loss="logistic", bits=12, early_growth=60))
+    learner = Learner(Options(loss="logistic", bits=12))
     learner.learn(batch, 0, SIZE // 2, scores)
     row = SIZE // 2
     while learner.restarts == 0:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
+from stream_apple.learners.apple import growth
 from stream_apple.learners.apple.appraisal import Appraiser
 from stream_apple.learners.apple.kernels import parent_lists
 from stream_apple.learners.apple.learner import Learner
@@ -98,14 +99,15 @@ def unaided(options: Options, stream: Iterator[Batch], monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("options", "kind"),
     [
-        (bare(bits=14, product_budget=100_000, max_degree=4), "ample"),
-        (bare(bits=14, product_budget=60, max_degree=4), "tight"),
-        (Options(bits=14, loss="logistic", rehearsal="off"), "tight"),
-        (Options(bits=14, combine="mix", drift="ignore", product_budget=5_000, budget_per_feature=0), "ample"),
+        (bare(bits=16, max_products=100_000, max_degree=4), "ample"),
+        (bare(bits=14, max_products=150, max_degree=4), "tight"),
+        (Options(bits=14, loss="logistic", max_products=60), "tight"),
+        (Options(bits=14, mixture=True, drift="ignore", max_products=5_000), "ample"),
     ],
 )
 def test_lists_are_those_of_an_expansion(options: Options, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With ample and tight budgets, splines, drift that makes growth begin anew; and the model is the same."""
+    monkeypatch.setattr(growth, "BUDGET_PER_FEATURE", 1e9)
     found, tight = Growths(options, batches(45, 60, 15), monkeypatch), kind == "tight"
     assert found.spared > (0 if tight else 10)
     assert (found.retired > 0, found.asked > 0) == (tight, tight)
@@ -114,7 +116,8 @@ def test_lists_are_those_of_an_expansion(options: Options, kind: str, monkeypatc
 
 def test_lists_without_room_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor sightings; the model is the same."""
-    options, digests = bare(bits=14, product_budget=100_000, max_degree=4), set()
+    monkeypatch.setattr(growth, "BUDGET_PER_FEATURE", 1e9)
+    options, digests = bare(bits=14, max_products=100_000, max_degree=4), set()
     for name, room in (("ROOM", 500), ("SIGHTINGS", 30), ("ROOM", parent_lists.ROOM)):
         with monkeypatch.context() as patch:
             patch.setattr(parent_lists, name, room)
@@ -127,14 +130,14 @@ def test_lists_without_room_are_not_used(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("scale", [1e-20, 1e12])
 def test_of_values_that_products_may_not_have_nothing_is_known(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A product of them may be 0 or too large today, and none of it when values are clipped."""
-    options = bare(bits=14, product_budget=100_000, max_degree=4)
+    options = bare(bits=14, max_products=100_000, max_degree=4)
     found = Growths(options, batches(12, 60, 20, scale=scale), monkeypatch)
     assert found.spared == found.asked == 0
 
 
 def test_a_model_that_was_restored_knows_nothing_and_goes_on_alike() -> None:
     """Nor one whose table or latest examples are others than it knows: another's parents, or equally many others."""
-    options = bare(bits=12, product_budget=100_000, max_degree=4)
+    options = bare(bits=12, max_products=100_000, max_degree=4)
     learner, *others = (Learner(options) for _ in range(3))
     for number, batch in enumerate(batches(12, 60, 20)):
         if number == 8:

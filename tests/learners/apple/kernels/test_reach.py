@@ -6,7 +6,6 @@ from learners.apple.test_learner import Row, batch_of, key, monomial_key
 from support.bare_options import bare
 
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Combine
 from stream_apple.learners.scores import Scores
 
 
@@ -76,10 +75,10 @@ def test_products_are_made_of_what_is_within_reach() -> None:
     assert scale_of(learner, "s0", "s1") == pytest.approx(1.25**2 * before[key("s0")] * before[key("s1")])
 
 
-@pytest.mark.parametrize(("combine", "sights", "expected"), [("mix", 19, 100.0), ("mix", 20, 1.25), ("off", 50, 100.0)])
-def test_features_that_are_not_established_take_any_value(combine: Combine, sights: int, expected: float) -> None:
+@pytest.mark.parametrize(("mixture", "sights", "expected"), [(True, 19, 100.0), (True, 20, 1.25), (False, 50, 100.0)])
+def test_features_that_are_not_established_take_any_value(mixture: bool, sights: int, expected: float) -> None:  # noqa: FBT001
     """Twenty sights establish one; and without a mixture there is no such rule."""
-    learner = Learner(bare(bits=10, combine=combine))
+    learner = Learner(bare(bits=10, mixture=mixture))
     learn(learner, [Row({"a": 1.0 - at / 100}, float(at % 2), 1.0) for at in range(sights)])
     learn(learner, [Row({"a": -100.0}, 1.0, 1.0)])
     assert scale_of(learner, "a") == expected

@@ -57,7 +57,7 @@ def test_exhaustive_methods(method: Any, degree: int) -> None:
 
 def test_growth_to_the_third_degree() -> None:
     """All that may be parents are; still no product has a BIN twice, by whichever parent it is reached."""
-    learner = Learner(Options(combine="off", bits=12, alpha=2.0, parents=100.0))
+    learner = Learner(Options(mixture=False, bits=12, alpha=2.0))
     for degree in (1, 2, 3):
         for names in (NAMES, NAMES[::-1], NAMES[2:]):
             batch = example(label=float(len(names)), names=names)
@@ -72,10 +72,10 @@ def test_growth_to_the_third_degree() -> None:
 @pytest.mark.parametrize("method", ["apple", "quadratic"])
 def test_no_role_is_as_none_at_all(method: Any) -> None:
     """Roles of 0 change no bit."""
-    combine: Any = "off"
+    mixture: Any = False
     digests = []
     for roles in (np.empty(0, np.uint8), np.zeros(len(NAMES), np.uint8)):
-        learner = Learner(Options(method=method, combine=combine, bits=10))
+        learner = Learner(Options(method=method, mixture=mixture, bits=10))
         for epoch in range(3):
             for label in (1.0, -1.0, 0.5):
                 learner.learn(example(label + epoch)._replace(roles=roles), 0, 1, Scores.empty(1))

@@ -13,7 +13,7 @@ from stream_apple.learners.apple.state.table import Table
 BUCKET_NUMBER = 3
 MOST = float(np.finfo(np.float32).max)
 PARENT, NEW_PARENT = 1, 65
-COMPANIONS = ("average", "fast", "slow_linear", "fast_linear")
+COMPANIONS = ("average", "fast", "slow_linear")
 
 
 def key_in_bucket(number: int) -> int:
@@ -139,7 +139,7 @@ def _merged_monomial(owners: Sequence[Owned], *, mixed: bool) -> Owned:
         g = [min(owned.linear_gradient, MOST) for owned in linear]
         merged.linear_weight, merged.linear_gradient = _mean([owned.linear_weight for owned in linear], g), _mean(g, g)
         if mixed:
-            for name in ("slow_linear", "fast_linear"):
+            for name in ("slow_linear",):
                 merged.beside[name] = _mean([owned.beside[name] for owned in linear], g)
     return merged
 

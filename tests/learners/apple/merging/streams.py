@@ -15,15 +15,15 @@ from stream_apple.learners.scores import Scores
 SIZE, EPOCHS = 400, 4
 KINDS: tuple[dict[str, Any], ...] = (
     {},
-    {"combine": "off"},
+    {"mixture": False},
     {"loss": "logistic"},
-    {"combine": "off", "selection": "ssm"},
+    {"mixture": False, "selection": "ssm"},
     {"loss": "softmax", "classes": 3},
-    {"loss": "softmax", "classes": 3, "combine": "off"},
+    {"loss": "softmax", "classes": 3, "mixture": False},
     {"loss": "softmax", "classes": 3, "method": "linear"},
     {"method": "linear"},
     {"method": "quadratic"},
-    {"discretise": "spline", "label_units": 10},
+    {"discretise": "spline"},
     {"loss": "softmax", "classes": 3, "discretise": "spline"},
 )
 kinds = pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from support.bare_options import bare
 
 from stream_apple.learners.apple.merging.merge import MergeCounts, merge
 
-MIXED, PLAIN = bare(bits=8), bare(bits=8, combine="off")
+MIXED, PLAIN = bare(bits=8), bare(bits=8, mixture=False)
 KEYS = [key_in_bucket(number) for number in range(14)]
 WEIGHTS = st.one_of(st.sampled_from([0.0, 1.0, -1.0]), st.floats(-1e4, 1e4, width=32))
 GRADIENTS = st.sampled_from([0.0, float(np.float32(1.2e-38)), 0.25, 1.0, 3.0, 1e9, MOST, math.inf])

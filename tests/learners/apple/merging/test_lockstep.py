@@ -10,7 +10,7 @@ from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import Parents, adopt, merge
 from stream_apple.learners.apple.merging.mergeable import merged_digest
-from stream_apple.learners.apple.options import Combine, Options
+from stream_apple.learners.apple.options import Options
 from stream_apple.learners.scores import Scores
 
 EXAMPLES, EPOCHS, PARTITIONS = 24_000, 12, 4
@@ -62,12 +62,12 @@ def _losses(options: Options, shards: list[Batch], parents: Parents | None) -> t
     return float(np.mean(columns)), max(jumps)
 
 
-@pytest.mark.parametrize(("combine", "won_back"), [("off", 0.7), ("mix", 0.35)])
-def test_merged_learners_learn_from_all(combine: Combine, won_back: float) -> None:
+@pytest.mark.parametrize(("mixture", "won_back"), [(False, 0.7), (True, 0.35)])
+def test_merged_learners_learn_from_all(mixture: bool, won_back: float) -> None:  # noqa: FBT001
     """Most of what partitioning costs apple is won back, and the loss does not jump after a merge."""
     batch = _planted()
     shards = [batch.select(np.arange(at, EXAMPLES, PARTITIONS)) for at in range(PARTITIONS)]
-    options = bare(bits=16, combine=combine)
+    options = bare(bits=16, mixture=mixture)
     one, _ = _losses(options, [batch], None)
     apart, _ = _losses(options, shards, None)
     merged, jump = _losses(options, shards, "votes")

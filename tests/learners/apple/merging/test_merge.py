@@ -20,7 +20,7 @@ from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging import buckets, stacks
 from stream_apple.learners.apple.merging.merge import adopt, merge, warm_up_merging
 from stream_apple.learners.apple.merging.mergeable import Mergeable, check_mergeable, mergeable_of, merged_digest
-from stream_apple.learners.apple.options import Options, mergeable
+from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.model import OCCUPIED
 from stream_apple.learners.apple.state.table import NOMINATED, PARENT, SIDES
 from stream_apple.learners.scores import Scores
@@ -122,7 +122,7 @@ def _of_its_own(seed: int, size: int) -> Batch:
 
 def _prepared_by_itself(seed: int, size: int) -> Learner:
     """A learner whose numbers are cut, and whose labels have units, by examples of its own."""
-    learner = Learner(Options(**mergeable({"bits": 10})))  # type: ignore[arg-type]
+    learner = Learner(Options(mergeable=True, bits=10))
     learner.learn(_of_its_own(seed, size), 0, size, Scores.empty(size))
     learner.end_epoch(nominate=True)
     return learner
@@ -166,7 +166,7 @@ def test_the_order_of_models_is_rounding() -> None:
 
 def test_who_was_not_included_has_it_and_its_own() -> None:
     """The merged model counts as often as models were merged; one that has learned nothing has it alone."""
-    options = bare(bits=10, combine="off")
+    options = bare(bits=10, mixture=False)
     learners = [learned(options, seed, nominate=False) for seed in range(3)]
     merged = merge(learners).model
     late = learned(options, 9, nominate=False)
@@ -224,9 +224,8 @@ def test_totals() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (bare(early_growth=60), "early_growth = 0"),
-        (bare(drift="restart"), "drift = ignore"),
-        (bare(loss="logistic", combine="off", descent="plain", l2=0.1), "descent = adaptive"),
+        (bare(mergeable=False), "mergeable = true"),
+        (bare(loss="logistic", mixture=False, steps="theorem1", theorem1_lambda=0.1), "steps = adaptive"),
     ],
 )
 def test_what_can_not_be_merged_is_refused(options: Options, said: str) -> None:

@@ -8,6 +8,7 @@ from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
+from stream_apple.learners.apple.growth import EARLY_GROWTH
 from stream_apple.learners.apple.kernels.drift import Watch, empty_watch, has_risen, what_holds
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.multiclass.class_drift import has_class_loss_risen
@@ -123,7 +124,7 @@ def test_a_restart_as_it_is_described(seed: int) -> None:
 
     risen = learned_row_by_row(expected, batch, slow, SIZE // 2 + 100, told)
     assert learner.restarts == len(risen) == 1
-    same = slice(0, risen[0][0] + int(expected.options.early_growth or 0))
+    same = slice(0, risen[0][0] + EARLY_GROWTH)
     assert np.allclose(scores.all_probabilities[same], slow.all_probabilities[same], rtol=1e-4)
 
 

@@ -6,7 +6,7 @@ from learners.apple.test_learner import Row, batch_of, key, run
 from support.oracles.softmax import DenseSoftmax, log_loss
 
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Combine, Method, Options
+from stream_apple.learners.apple.options import Method, Options
 from stream_apple.learners.scores import Scores
 
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -78,8 +78,8 @@ def test_linear_is_the_dense_learner(rate: float) -> None:
     np.testing.assert_allclose(found, oracle.weights, rtol=0.01, atol=2e-3)
 
 
-@pytest.mark.parametrize(("method", "combine"), [("linear", "off"), ("quadratic", "off"), ("apple", "off")])
-def test_two_classes_are_the_logistic_loss(method: Method, combine: Combine) -> None:
+@pytest.mark.parametrize(("method", "mixture"), [("linear", False), ("quadratic", False), ("apple", False)])
+def test_two_classes_are_the_logistic_loss(method: Method, mixture: bool) -> None:  # noqa: FBT001
     """The same losses and the same parents, one weight being the difference of two.
 
     Values are of one size: where the loss is 0 in float32, scales are widened here, and not by the logistic loss.
@@ -87,8 +87,8 @@ def test_two_classes_are_the_logistic_loss(method: Method, combine: Combine) -> 
     drawn = draw(np.random.default_rng(3), 2000, classes=2)
     rows = [row._replace(features={name: float(np.sign(v)) for name, v in row.features.items()}) for row in drawn]
     batch = batch_of(rows)
-    softmax = Learner(Options(method=method, combine=combine, loss="softmax", classes=2, bits=10))
-    logistic = Learner(Options(method=method, combine=combine, loss="logistic", bits=10))
+    softmax = Learner(Options(method=method, mixture=mixture, loss="softmax", classes=2, bits=10))
+    logistic = Learner(Options(method=method, mixture=mixture, loss="logistic", bits=10))
     found = run(softmax, batch, 5)
     expected = run(logistic, batch._replace(labels=np.where(batch.labels > 0, 1.0, -1.0)), 5)
     np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4, atol=1e-5)

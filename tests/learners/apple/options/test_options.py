@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream_apple.learners.apple.options import Options, parse_ngrams
-from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST
+from stream_apple.learners.apple.options.declared_options import DECLARED
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,8 @@ from stream_apple.learners.apple.options.declared_options import DECLARED, FIRST
         ("max_features_per_example", 1, "an integer from 2 to 16777216"),
         ("bits", 18.0, "an integer from 8 to 30"),
         ("bits", "18", "an integer from 8 to 30"),
-        ("early_growth", True, "an integer from 0 to 1000000000"),
+        ("max_products", True, "an integer from 1 to 16777216"),
+        ("mixture", "off", "True or False"),
         ("learning_rate", "0.5", "a number above 0 and at most 1000"),
         ("fallback", "yes", "True or False"),
         ("method", None, "one of apple, linear, quadratic, cubic"),
@@ -45,33 +46,12 @@ def test_a_choice_that_there_is_not() -> None:
         Options(discretise="deciles")  # type: ignore[arg-type]
 
 
-def test_what_the_first_version_did_is_in_no_name() -> None:
-    """Its models are named by the options that it had; today's defaults are named where they are others."""
-    first = FIRST | {"pending_labels": Options.pending_labels}  # with which they go on, as nothing depends on it
-    assert Options(**first).identity().keys() == DECLARED.keys() - FIRST.keys()  # type: ignore[arg-type]
-    assert Options().identity().keys() & FIRST.keys() == {
-        "combine",
-        "parents",
-        "selection",
-        "product_budget",
-        "budget_per_feature",
-        "max_degree",
-        "votes",
-        "shrinkage",
-        "stack_loss",
-        "early_growth",
-        "rehearsal",
-        "label_units",
-        "drift",
-        "discretise",
-        "pending_labels",
-    }
-
-
-def test_splines_name_a_model() -> None:
-    """They are another model than numbers as they are, and take memory."""
-    assert Options(discretise="none").identity() != Options(discretise="spline").identity() == Options().identity()
-    assert Options(product_budget=600).budget_per_feature == 0.0  # who asks for a budget means it
+def test_every_option_names_a_model() -> None:
+    """Also those that are as by default; what follows from others is as if it were given."""
+    assert Options().identity().keys() == DECLARED.keys()
+    assert Options() == Options(mixture=True, mergeable=False, drift="restart", max_degree=4, discretise="spline")
+    assert Options(mixture=False) == Options(mixture=False, mergeable=True, drift="ignore", max_degree=250)
+    assert Options(mergeable=True) == Options(mergeable=True, drift="ignore")
     assert Options(discretise="spline").model_bytes() > Options(discretise="none").model_bytes()
 
 
@@ -88,8 +68,9 @@ def test_nothing_heavy_is_imported() -> None:
 
 def test_numbers_of_numpy_are_numbers() -> None:
     """As a search over parameters gives them."""
-    chosen = Options(bits=np.int64(10), alpha=np.float32(0.5), fallback=np.True_, ngrams={"text": np.int8(2)})  # type: ignore[arg-type, dict-item]
-    assert chosen == Options(bits=10, alpha=0.5, fallback=True, ngrams={"text": 2})
+    given: dict[str, Any] = {"bits": np.int64(10), "mixture": np.False_, "alpha": np.float32(0.5)}
+    chosen = Options(**given, fallback=np.True_, ngrams={"text": np.int8(2)})  # type: ignore[arg-type, dict-item]
+    assert chosen == Options(bits=10, mixture=False, alpha=0.5, fallback=True, ngrams={"text": 2})
 
 
 @pytest.mark.parametrize(
@@ -115,8 +96,8 @@ def test_ngrams_are_checked(chosen: dict[str, Any], fault: str) -> None:
 
 
 def test_what_ngrams_name() -> None:
-    """Off, they are in no name; equal ones are equal however they are written; those of a namespace named key are."""
-    assert "ngrams" not in Options().identity()
+    """Equal ones are equal however they are written."""
+    assert Options().identity()["ngrams"] == {}
     assert Options().longest_ngram == 1
     assert Options(ngrams={"b": 3, "a": 2}) == Options(ngrams=(("a", 2), ("b", 3)))
     assert Options(ngrams={"*": 2, "a": 2}) == Options(ngrams={"*": 2})

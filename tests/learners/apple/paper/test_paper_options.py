@@ -19,17 +19,15 @@ def test_bits_go_by_the_method(method: Method, bits: int) -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"combine": "mix", "selection": "ssm"}, "selection: expected evidence or weight with combine = mix"),
-        ({"selection": "ssm"}, "selection: expected evidence or weight with combine = mix"),
-        ({"loss": "logistic", "descent": "plain", "l2": 0.1}, "descent: expected adaptive with combine = mix"),
-        ({"combine": "off", "descent": "plain", "l2": 0.1}, "descent: expected adaptive with loss squared"),
-        ({"descent": "steep"}, "descent: expected one of adaptive, plain, found 'steep'"),
-        ({"combine": "off", "loss": "logistic", "descent": "plain"}, "l2: expected a number above 0 and at most 1000"),
-        ({"l2": -1.0}, "l2: expected a number from 0 to 1000, found -1.0"),
-        ({"l2": 0.1}, "l2: expected 0 with descent = adaptive, found 0.1"),
+        ({"selection": "ssm"}, "selection: expected weight with mixture = true, found 'ssm'"),
+        ({"alpha": 0.5}, "alpha: expected 1 with mixture = true, found 0.5"),
+        ({"loss": "logistic", "steps": "theorem1"}, "steps: expected adaptive with mixture = true, found 'theorem1'"),
+        ({"mixture": False, "steps": "theorem1"}, "steps: expected adaptive with loss squared, found 'theorem1'"),
+        ({"steps": "steep"}, "steps: expected one of adaptive, theorem1, found 'steep'"),
+        ({"mixture": False, "theorem1_lambda": 0.0}, "theorem1_lambda: expected a number above 0 and at most 1000"),
         (
-            {"combine": "off", "loss": "logistic", "descent": "plain", "l2": float("nan")},
-            "l2: expected a number from 0 to 1000, found nan",
+            {"mixture": False, "loss": "logistic", "theorem1_lambda": float("nan")},
+            "theorem1_lambda: expected a number above 0 and at most 1000, found nan",
         ),
     ],
 )
@@ -38,12 +36,3 @@ def test_contradictions_are_refused(given: dict[str, Any], expected: str) -> Non
     with pytest.raises(ValueError, match="expected") as caught:
         Options(**given)
     assert str(caught.value).startswith(expected)
-
-
-def test_what_is_new_is_named_only_where_it_is_used() -> None:
-    """A model's name is that of before, unless one of these changes it."""
-    plain = Options(combine="off", loss="logistic")
-    named = {"method", "loss", "bits", "alpha", "learning_rate", "max_features_per_example"}
-    assert set(plain.identity()) == named
-    theirs = Options(combine="off", loss="logistic", descent="plain", l2=0.1, selection="ssm")
-    assert set(theirs.identity()) == {*named, "descent", "l2", "selection"}

@@ -64,7 +64,7 @@ def test_parents_explain_the_most(loss: Loss, bits: int, names: int) -> None:
     rows = planted_rows(SIZE, seed=7, binary=True, names=names)
     # Powers of two times ones: products are exact, whichever way they are reached.
     rows = [row._replace(features={name: 2.0 ** (int(name[1:]) % 3) for name in row.features}) for row in rows]
-    learner = Learner(Options(loss=loss, bits=bits, combine="off", selection="ssm", alpha=0.8))
+    learner = Learner(Options(loss=loss, bits=bits, mixture=False, selection="ssm", alpha=0.8))
     sums, nonzeros, learned = Sums(loss), 0, 0
     for number, row in enumerate(rows, 1):
         sums.learn(learner, row)
@@ -91,7 +91,7 @@ def test_it_chooses_others_than_weights_do() -> None:
     parents = []
     selections: tuple[Selection, ...] = ("weight", "ssm")
     for selection in selections:
-        learner = Learner(Options(bits=12, combine="off", selection=selection))
+        learner = Learner(Options(bits=12, mixture=False, selection=selection))
         batch = batch_of(planted_rows(SIZE, seed=3, binary=True))
         learner.learn(batch, 0, SIZE, Scores.empty(SIZE))
         learner.end_epoch()
@@ -103,14 +103,14 @@ def test_it_chooses_others_than_weights_do() -> None:
 def test_labels_of_any_unit_grow() -> None:
     """Means of squares of tiny residuals are tiny, and still of an order."""
     rows = [row._replace(label=row.label and row.label * 1e-6) for row in planted_rows(SIZE, seed=3, binary=True)]
-    learner = Learner(Options(bits=12, combine="off", selection="ssm"))
+    learner = Learner(Options(bits=12, mixture=False, selection="ssm"))
     learner.learn(batch_of(rows), 0, SIZE, Scores.empty(SIZE))
     assert learner.end_epoch().added > 0
 
 
 def test_digest_and_copy_have_the_sums_of_all_degrees() -> None:
     """A bit of a product's sum decides over parents to come, and is in both."""
-    learner = Learner(Options(bits=12, combine="off", selection="ssm"))
+    learner = Learner(Options(bits=12, mixture=False, selection="ssm"))
     batch = batch_of(planted_rows(SIZE, seed=3, binary=True))
     for start in range(0, SIZE, EPOCH):
         learner.learn(batch, start, start + EPOCH, Scores.empty(SIZE))

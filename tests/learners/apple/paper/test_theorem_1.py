@@ -20,7 +20,7 @@ L2 = 0.5
 def test_weights_are_those_of_the_recursion() -> None:
     """As written: w -= (slope * x + l2 * w) / (l2 * (t + 1)), for all weights at each step; parents by their size."""
     rows = planted_rows(400, seed=6, names=8, binary=True)
-    learner = Learner(Options(combine="off", loss="logistic", bits=14, descent="plain", l2=L2, alpha=0.7))
+    learner = Learner(Options(mixture=False, loss="logistic", bits=14, steps="theorem1", theorem1_lambda=L2, alpha=0.7))
     weights: dict[Monomial, float] = {}
     linear: dict[Monomial, float] = {}
     parents: set[Monomial] = set()
@@ -101,7 +101,7 @@ def one_run(seed: int) -> tuple[float, float, float, int]:
     labels = np.where(rng.random(STEPS) < POSITIVE[which], 1.0, -1.0)
     batch = batch_of([Row(PATTERNS[i], float(y), 1.0) for i, y in zip(which, labels, strict=True)])
     learner, scores = (
-        Learner(Options(combine="off", loss="logistic", bits=10, descent="plain", l2=L2)),
+        Learner(Options(mixture=False, loss="logistic", bits=10, steps="theorem1", theorem1_lambda=L2)),
         Scores.empty(STEPS),
     )
     parents: set[Monomial] = set()

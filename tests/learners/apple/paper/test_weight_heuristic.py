@@ -9,7 +9,6 @@ from learners.apple.test_learner import Row, batch_of, monomial_key
 from support.bare_options import bare
 
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Combine
 from stream_apple.learners.scores import Scores
 
 D = 6
@@ -28,7 +27,7 @@ def test_one_sparse_regression_finds_it_factor_by_factor(p: float) -> None:
     chance = np.array([p ** len(each) * (1 - p) ** (D - len(each)) for each in PATTERNS])
     labels = np.array([float(set(WANTED) <= set(each)) for each in PATTERNS])
     rows = [Row(each, float(y), float(w)) for each, y, w in zip(PATTERNS, labels, chance, strict=True)]
-    learner = Learner(bare(combine="off", bits=12, alpha=1e-9))
+    learner = Learner(bare(mixture=False, bits=12, alpha=1e-9))
     parents: set[Monomial] = set()
     for stage in range(1, len(WANTED) + 1):
         learner.learn(batch_of(rows), 0, len(rows), Scores.empty(len(rows)))
@@ -49,16 +48,15 @@ def test_one_sparse_regression_finds_it_factor_by_factor(p: float) -> None:
     assert WANTED in parents
 
 
-@pytest.mark.parametrize("combine", ["off", "mix"])
 @pytest.mark.parametrize("p", [0.5, 0.4])
-def test_the_learner_finds_it_in_as_many_stages(p: float, combine: Combine) -> None:
+def test_the_learner_finds_it_in_as_many_stages(p: float) -> None:
     """With enough examples an epoch, by the weights that it learns itself: the heaviest of all that are no parents.
 
     Two labels are far off, so that scores are not clipped to [0, 1]: clipped, a sum of coins is their product.
     """
     rng = np.random.default_rng(3)
     size, names = 4000, [f"n{i}" for i in range(10)]
-    learner, scores, losses = Learner(bare(combine=combine, bits=14)), Scores.empty(size), []
+    learner, scores, losses = Learner(bare(mixture=False, bits=14)), Scores.empty(size), []
     for _ in WANTED:
         present = rng.random((size, len(names))) < p
         labels = present[:, : len(WANTED)].all(axis=1).astype(float)

@@ -174,7 +174,7 @@ CHOICES: tuple[dict[str, Any], ...] = (
     {"method": "linear"},
     {"method": "quadratic", "bits": 14},
     {"method": "apple"},
-    {"method": "apple", "combine": "off"},
+    {"method": "apple", "mixture": False},
     {"method": "linear", "discretise": "spline"},
     {"method": "apple", "loss": "softmax", "classes": 2},
 )

@@ -16,7 +16,7 @@ from stream_apple.learners.scores import Scores
 
 KINDS: list[dict[str, Any]] = [
     {},
-    {"loss": "logistic", "combine": "off", "discretise": "spline"},
+    {"loss": "logistic", "mixture": False, "discretise": "spline"},
     {"method": "quadratic", "bits": 12, "discretise": "spline"},
     {"method": "linear", "discretise": "spline", "ngrams": {"*": 2}},
     {"method": "linear"},

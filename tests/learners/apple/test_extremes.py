@@ -40,13 +40,13 @@ def _options(draw: st.DrawFn) -> Options:
         "method": method,
         "loss": draw(st.sampled_from(["squared", "logistic"])),
         "bits": 8,
-        "alpha": draw(st.sampled_from([0.125, 1.0, 2.0])),
         "learning_rate": draw(st.sampled_from([1e-30, 1e-3, 0.5, 10.0, 1000.0])),
         "max_features_per_example": draw(st.sampled_from([2, 8, 65_536])),
     }
     if method == "apple":
         chosen["mixture"] = draw(st.sampled_from([True, False]))
         if not chosen["mixture"]:
+            chosen["alpha"] = draw(st.sampled_from([0.125, 1.0, 2.0]))
             chosen["selection"] = draw(st.sampled_from(["weight", "ssm"]))
             if chosen["loss"] == "logistic":
                 plain = [{"steps": "theorem1", "theorem1_lambda": l2} for l2 in (1e-300, 1e-6, 1000.0)]

@@ -314,10 +314,6 @@ class Learner(Protocol):
     def census(self) -> Census:
         """Return how many monomials and parents there are of each degree; this may read the whole table."""
 
-    @property
-    def restarts(self) -> int:
-        """How often losses rose, so that the model restarted."""
-
     def describe(self) -> Description:
         """Return what is shown of the model all the time; nothing changes. Other threads may call this and `find`.
 

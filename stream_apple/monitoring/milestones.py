@@ -46,7 +46,7 @@ class EpochLog:
             if pace.told < EACH or now - pace.told_at >= EVERY_S:
                 _log_epoch_end(partition, end, pace.untold)
                 pace.told, pace.told_at, pace.untold = pace.told + 1, now, 0
-        restarts = partition.model.learner.restarts
+        restarts = int(partition.model.learner.describe().gauges.get("drift_restarts", 0))
         if pace.restarts is not None and restarts > pace.restarts:
             _log.warning(
                 "drift_found",

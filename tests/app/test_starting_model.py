@@ -77,7 +77,7 @@ def test_numbers_are_prepared_as_in_the_file(tmp_path: Path) -> None:
     assert all(np.array_equal(found[name], expected[name]) for name in prepared)
     assert found["prepared_fitted"].tolist() == [1]
     assert merged_digest(model.learner) == merged_digest(saved.learner)
-    assert (model.learner.examples, model.learner.restarts) == (0, 0)
+    assert (model.learner.examples, as_apple(model.learner).restarts) == (0, 0)
     assert len(model.process(stream(200, seed=5)).predictions) > 150
 
 

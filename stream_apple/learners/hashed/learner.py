@@ -135,11 +135,6 @@ class HashedLearner:
         return Census(np.zeros(2, np.int64), np.array([1, learned]))
 
     @property
-    def restarts(self) -> int:
-        """0: losses that rise change nothing."""
-        return 0
-
-    @property
     def examples(self) -> int:
         """The number of examples learned."""
         return int(self._model.sums.counts[EXAMPLES])

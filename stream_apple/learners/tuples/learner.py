@@ -195,11 +195,6 @@ class TupleLearner:
         monomials[0] = 1
         return Census(np.zeros_like(monomials), monomials)
 
-    @property
-    def restarts(self) -> int:
-        """0: losses that rise change nothing."""
-        return 0
-
     def _end_of_reservoir(self, batch: Batch, start: int, stop: int) -> tuple[int, bool]:
         """Return the end of the rows of [start, stop) that the reservoir has room for, and whether it is full then."""
         learned = batch.learned(start, stop)

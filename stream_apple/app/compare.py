@@ -53,10 +53,11 @@ def compare_groups(
 
 def check_comparable(champion: Config, challenger: Config) -> None:
     """Raise ConfigurationError unless these are two groups on one topic, whose losses mean the same."""
+    one, other = champion.learner.options(), challenger.learner.options()
     for name, first, second, same in (
         ("topics.examples", champion.topics.examples, challenger.topics.examples, True),
-        ("learner.loss", champion.learner.loss, challenger.learner.loss, True),
-        ("learner.classes", champion.learner.classes, challenger.learner.classes, True),
+        ("learner.loss", one.loss, other.loss, True),
+        ("learner.classes", one.classes, other.classes, True),
         ("worker.group", champion.worker.group, challenger.worker.group, False),
         ("topics.predictions", champion.topics.predictions, challenger.topics.predictions, False),
     ):

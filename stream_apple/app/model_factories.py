@@ -16,12 +16,12 @@ _ANY_REJECTS = RejectLimits(sys.maxsize, 1.0)
 
 def settings_of(config: Config) -> ModelSettings:
     """Return the settings of models; ConfigurationError if they are to be merged, but can't be with these options."""
-    learner, limits = config.learner, config.limits
-    options = learner.options(limits.max_features_per_example)
+    limits = config.limits
+    options = config.learner.options(limits.max_features_per_example)
     if config.merging:
         check_mergeable(options)
     registry = registry_of(config)
-    predictions = PredictionFormat(config.output.probabilities_with(learner.loss), config.output.format)
+    predictions = PredictionFormat(config.output.probabilities_with(options.loss), config.output.format)
     if registry is not None and config.output.format == "avro":
         subject = f"{config.topics.predictions}-value"
         predictions = predictions._replace(schema=lambda: registry.registered(subject, avro_schema()))
@@ -33,8 +33,8 @@ def settings_of(config: Config) -> ModelSettings:
             max_weight=limits.max_weight,
             min_label=limits.min_label,
             max_label=limits.max_label,
-            binary=learner.loss == "logistic",
-            classes=learner.classes,
+            binary=options.loss == "logistic",
+            classes=options.classes,
         ),
         epoch_length_ms=config.epochs.length,
         max_ahead_ms=config.epochs.max_ahead,

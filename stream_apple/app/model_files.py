@@ -19,7 +19,7 @@ from stream_apple.errors import ConfigurationError, ModelError, SnapshotError
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt, merge
 from stream_apple.learners.apple.merging.mergeable import check_alike, check_mergeable, mergeable_of
-from stream_apple.learners.apple.options import Options
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.state import check_finite
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -58,7 +58,7 @@ def read_model_bytes(path: Path) -> bytes:
         raise ConfigurationError(str(error)) from error
 
 
-def opened_model(content: bytes, path: Path, expected: Options | None = None) -> OpenedModel:
+def opened_model(content: bytes, path: Path, expected: LearnerOptions | None = None) -> OpenedModel:
     """Return the model in a file of this content; it raises what `open_model_file` does.
 
     expected  the options that the model must have; ValueError, before memory is taken for it, if it has others

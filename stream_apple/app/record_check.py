@@ -20,7 +20,7 @@ from stream_apple.core.input.parsing import parsed_record
 from stream_apple.core.input.record_mapper import DEEPEST, RecordMapper
 from stream_apple.core.input.spelling import ParseError
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
-from stream_apple.learners.apple.options import Options
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.nearest_names import missing
 from stream_apple.stream.log.ports import Record
 
@@ -118,7 +118,7 @@ def _shape(records: Iterable[Mapping[Any, Any]], separator: str) -> _Shape:
 
 
 def _lacking(
-    records: Sequence[Mapping[Any, Any]], mapping: InputMapping, roles: Sequence[str], options: Options
+    records: Sequence[Mapping[Any, Any]], mapping: InputMapping, roles: Sequence[str], options: LearnerOptions
 ) -> Iterator[str]:
     """Yield a text for each thing that is named, and that none of these records has."""
     shape = _shape(records, mapping.separator)

@@ -105,12 +105,13 @@ def names_of(
 
 def about(config: Config) -> dict[str, str]:
     """Return the labels that distinguish this worker from others on a dashboard."""
+    options = config.learner.options()
     return {
         "group": config.worker.group,
         "worker": config.worker.id,
         "topic": config.topics.examples,
-        "method": config.learner.method,
-        "loss": config.learner.loss,
+        "method": options.name,
+        "loss": options.loss,
     }
 
 

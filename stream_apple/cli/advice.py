@@ -10,7 +10,7 @@ from stream_apple.config.duration import format_duration, longer_epoch
 from stream_apple.config.learner_settings import named_namespaces
 from stream_apple.core.batch import space_key
 from stream_apple.files import MOST_MET, ColumnRoles, TimeLike
-from stream_apple.learners.apple.options import Options
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.nearest_names import missing
 
 
@@ -25,7 +25,7 @@ def tell_of_times(time_like: TimeLike, remedy: str) -> None:
         say(message + remedy.replace("{}", shlex.quote(name)), err=True)
 
 
-def tell_of_absent_namespaces(options: Options, spaces: NDArray[np.uint64]) -> None:
+def tell_of_absent_namespaces(options: LearnerOptions, spaces: NDArray[np.uint64]) -> None:
     """Say on stderr which namespaces of the options no example has: a mistyped name changes nothing.
 
     spaces  the keys of the features' namespaces, as in `Batch`

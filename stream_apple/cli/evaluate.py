@@ -37,12 +37,12 @@ from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.codec.example import Example
 from stream_apple.files import TimeLike
-from stream_apple.learners.apple.options import Options
 from stream_apple.offline.late_labels import known_after_examples, known_after_time
 from stream_apple.offline.plot import picture_file
 from stream_apple.offline.schedule import Schedule
 
 if TYPE_CHECKING:
+    from stream_apple.learners.port import LearnerOptions
     from stream_apple.offline.event_epochs import Dealt
     from stream_apple.offline.sharding.sharded import Sharding, Together
 
@@ -198,9 +198,10 @@ def command(
     refuse_writing_over({"--predictions": output.predictions, "--plot": picture}, (*files, path))
     shards.check()
     roles = columns.roles(times.timestamp_field)
-    options = learner.options(config.learner.given(), config.limits.max_features_per_example, to_merge=shards.to_merge)
+    options = learner.options(config.learner, config.limits.max_features_per_example, to_merge=shards.to_merge)
     # These import numba, for which `--help` and a mistyped option would wait.
     from stream_apple.cli.evaluated import show_run, write_run
+    from stream_apple.learners.apple.learner import as_options
     from stream_apple.offline.dataset import read_batch
     from stream_apple.offline.evaluation import evaluate
     from stream_apple.offline.sharding.sharded import evaluate_together
@@ -233,7 +234,7 @@ def command(
     if sharding is None:
         run = evaluate(batch, options, schedule, known)
     else:
-        together = evaluate_together(batch, options, schedule, sharding, dealt)
+        together = evaluate_together(batch, as_options(options), schedule, sharding, dealt)
         run = together.run
         found |= _found(together, shards)
     write_run(run, output.predictions, picture)
@@ -243,7 +244,7 @@ def command(
         show_run(run, found)
 
 
-def _limits(config: Config, options: Options, *, of_workers: bool) -> Limits:
+def _limits(config: Config, options: "LearnerOptions", *, of_workers: bool) -> Limits:
     """Return the limits of examples: the configuration's, but a file has no bytes of records, and no n-grams yet.
 
     of_workers  examples of more features than workers take are refused; else only those that can't be learned whole
@@ -261,7 +262,7 @@ def _limits(config: Config, options: Options, *, of_workers: bool) -> Limits:
     )
 
 
-def _sharding(choice: ShardChoice, options: Options) -> "Sharding | None":
+def _sharding(choice: ShardChoice, options: "LearnerOptions") -> "Sharding | None":
     """Return how several learners work together, None for one; ConfigurationError if such models can't be merged."""
     if choice.shards is None:
         return None

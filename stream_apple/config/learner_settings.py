@@ -1,15 +1,31 @@
-"""The sections `learner` and `learner.paper`, which are made of the declarations of a learner's options."""
+"""The section `learner`, and those in it, which are made of the declarations of the systems' options.
+
+`[learner]` has the options of the system apple and says which system learns; the others have sections of their own.
+"""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, create_model, model_validator
 
 from stream_apple.config.section import Boolean, Integer, Number, Section, when_text
 from stream_apple.learners.apple.options import DECLARED, Declaration, IntegerBounds, Options
+from stream_apple.learners.hashed.options import DECLARED as HASHED_DECLARED
+from stream_apple.learners.hashed.options import HashedOptions
+from stream_apple.learners.tuples.options import TUPLE_DECLARED, TupleOptions
+
+if TYPE_CHECKING:
+    from stream_apple.learners.port import LearnerOptions  # which needs numpy
 
 _FROM_TEXT = {int: Integer, float: Number, bool: Boolean}
 _SETTINGS = {name: each for name, each in DECLARED.items() if each.option.section == "learner"}
+_OTHERS = {
+    system: {name: each for name, each in declared.items() if each.option.section == "learner"}
+    for system, declared in (("tuples", TUPLE_DECLARED), ("hashed", HASHED_DECLARED))
+}
+"""The settings of the other systems, each of which has a section of its own."""
+_SYSTEM_OF = {"paper": "apple", "tuples": "tuples", "hashed": "hashed"}
+"""Section in `learner` -> the system whose settings it has."""
 _PAPER = {name: each for name, each in DECLARED.items() if each.option.section == "learner.paper"}
 
 
@@ -55,14 +71,51 @@ PaperSettings: Any = create_model(
 _Declared: Any = create_model("_Declared", __base__=Section, **_fields(_SETTINGS))
 
 
+TupleSettings: Any = create_model(
+    "TupleSettings",
+    __base__=Section,
+    __doc__='Tuples of attributes: these settings are for `learner.system = "tuples"`.',
+    **_fields(_OTHERS["tuples"]),
+)
+HashedSettings: Any = create_model(
+    "HashedSettings",
+    __base__=Section,
+    __doc__='Weights shared by hash: these settings are for `learner.system = "hashed"`.',
+    **_fields(_OTHERS["hashed"]),
+)
+
+
 class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be followed
     """What is learned, and how fast."""
 
+    system: Literal["apple", "tuples", "hashed"] = "apple"
+    """Which system learns. `apple`: a linear learner of features and of their products that prove useful while the
+    stream runs; the other settings of this section, and those of `learner.paper`, are its own. `tuples`: all products
+    of a few attributes, for up to some dozens of attributes; its settings are in `learner.tuples`. `hashed`: a linear
+    learner whose features share weights by hash, with regularization and weights of each user's own; its settings are
+    in `learner.hashed`. Only models of `apple` can be merged."""
     paper: PaperSettings = PaperSettings()
+    tuples: TupleSettings = TupleSettings()
+    hashed: HashedSettings = HashedSettings()
+
+    @model_validator(mode="after")
+    def _are_of_one_system(self) -> Self:
+        defaults = _Declared()
+        chosen = {f"learner.{name}": "apple" for name in _SETTINGS if getattr(self, name) != getattr(defaults, name)}
+        for section, system in _SYSTEM_OF.items():
+            found = getattr(self, section)
+            default = type(found)()
+            chosen |= {f"learner.{section}.{name}": system for name, value in found if value != getattr(default, name)}
+        for setting, system in chosen.items():
+            if system != self.system:
+                raise ValueError(f"system: expected {system!r} with {setting}, found {self.system!r}")
+        return self
 
     @model_validator(mode="after")
     def _fill(self) -> Self:
         options = self.options()
+        if self.system in _OTHERS:
+            return self
         for name, declaration in _SETTINGS.items():
             if declaration.default is None:
                 object.__setattr__(self, name, getattr(options, name))  # what was left out, by the other settings
@@ -71,30 +124,42 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
         """Return the settings that give these options; ValueError if they are none. Other names are left out."""
+        if (system := options.get("system", "apple")) in _OTHERS:
+            own = {name: options[name] for name in _OTHERS[system] if name in options}
+            other: Self = cls.model_validate({"system": system, system: own})
+            return other
         given = {name: value for name, value in options.items() if name in _SETTINGS}
         found: Self = cls.model_validate(given | {"paper": {name: options[name] for name in _PAPER if name in options}})
         return found
 
     def given(self) -> dict[str, Any]:
         """Return the settings that were given, by the names of the options."""
+        if self.system in _OTHERS:
+            own = getattr(self, self.system)
+            return {name: getattr(own, name) for name in own.model_fields_set}
         found = {name: getattr(self, name) for name in self.model_fields_set & _SETTINGS.keys()}
         return found | {name: getattr(self.paper, name) for name in self.paper.model_fields_set}
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings by the names of the options: they name a model."""
+        """Return the system, and its settings by the names of the options: they name a model."""
         found = self.options().identity()
-        return {name: found[name] for name in (*_SETTINGS, *_PAPER)}
+        del found["max_features_per_example"]  # a setting of another section
+        return found
 
-    def options(self, max_features_per_example: int = Options.max_features_per_example) -> Options:
-        """Return the learner's options; ValueError if they contradict each other."""
+    def options(self, max_features_per_example: int = Options.max_features_per_example) -> "LearnerOptions":
+        """Return the options of the system that learns; ValueError if they contradict each other."""
+        if self.system == "tuples":
+            return TupleOptions(**dict(self.tuples), max_features_per_example=max_features_per_example)
+        if self.system == "hashed":
+            return HashedOptions(**dict(self.hashed), max_features_per_example=max_features_per_example)
         return Options(
             **{name: getattr(self, name) for name in _SETTINGS},
-            **{name: getattr(self.paper, name) for name in _PAPER},
+            **dict(self.paper),
             max_features_per_example=max_features_per_example,
         )
 
 
-def named_namespaces(options: Options) -> Iterator[tuple[str, str]]:
+def named_namespaces(options: "LearnerOptions") -> Iterator[tuple[str, str]]:
     """Yield each namespace that an option names, after the option's name."""
     sizes, _ = options.ngrams_of_namespaces()
     return (("ngrams", name) for name, size in sizes.items() if name and size > 1)

@@ -17,14 +17,25 @@ from pathlib import Path
 from typing import Any
 
 from stream_apple.config import sources
+from stream_apple.config.learner_settings import LearnerSettings
 from stream_apple.config.passed_through import DEFAULTS, OWNED
 from stream_apple.config.schema import Config
 from stream_apple.config.sources import variable
 from stream_apple.config.validation_errors import SECTIONS, expected, keys_of_section, of_a_value
 from stream_apple.learners.apple.options import DeclaredOptions
+from stream_apple.learners.hashed.options import HashedOptions
+from stream_apple.learners.tuples.options import DeclaredTupleOptions
 
 _IDENTITY = {"topics.examples", "worker.from_model"}
 """The settings that are part of a model's name, besides those in `Config.model_settings`."""
+
+_DECLARED: dict[str, type] = {
+    "learner": DeclaredOptions,
+    "learner.paper": DeclaredOptions,
+    "learner.tuples": DeclaredTupleOptions,
+    "learner.hashed": HashedOptions,
+}
+"""The class in which the settings of a section have their docstrings, if they are options of a learner."""
 
 _PAGE = """\
 # Configuration
@@ -159,7 +170,9 @@ def _example() -> str:
 
 def _section(name: str, model: Any) -> str:  # noqa: ANN401  a class of settings
     learner = name.partition(".")[0] == "learner"
-    about = dict(_docstrings(DeclaredOptions if learner else model))
+    about = dict(_docstrings(_DECLARED.get(name, model)))
+    if model is LearnerSettings:
+        about |= dict(_docstrings(model))
     properties = model.model_json_schema()["properties"]
     known = {key: of_a_value(properties[key]) for key in keys_of_section(name)}
     parts, defaults = Config().model_settings().get(name, {}), model().model_dump(mode="json")

@@ -432,7 +432,7 @@ class Config(Section):
             return given
         merge, learner = given.get("merge"), given.get("learner", {})
         mode = merge.get("mode", "off") if isinstance(merge, dict) else getattr(merge, "mode", "off")
-        merged = mode != "off" and isinstance(learner, dict)
+        merged = mode != "off" and isinstance(learner, dict) and learner.get("system", "apple") == "apple"
         return given | {"learner": {"mergeable": True} | learner} if merged else given
 
     @model_validator(mode="after")
@@ -460,7 +460,8 @@ class Config(Section):
 
     def _check_labels(self, setting: str, labels: Iterable[float]) -> None:
         """Raise ValueError for a label of which workers would make a dead letter, as their loss knows no such label."""
-        loss, classes = self.learner.loss, self.learner.classes
+        options = self.learner.options()
+        loss, classes = options.loss, options.classes
         if loss == "squared":
             return  # a joiner need not know the limits of its workers
         known, expected = (
@@ -520,9 +521,9 @@ class Config(Section):
                 f"join.emit, join.several: expected several = first with emit = on_outcome, which can't take back what "
                 f"it has sent when a further outcome comes, found {self.join.several}"
             )
-        if self.join.several == "sum" and self.learner.loss != "squared":
+        if self.join.several == "sum" and (loss := self.learner.options().loss) != "squared":
             raise ValueError(
-                f"join.several: expected first, last or max with learner.loss = {self.learner.loss}, whose labels are "
+                f"join.several: expected first, last or max with learner.loss = {loss}, whose labels are "
                 f"no amounts, found sum"
             )
         self._check_labels("join.outcome_label_map", self.join.outcome_label_map.values())
@@ -543,7 +544,7 @@ class Config(Section):
         return settings | {
             "learner": self.learner.identity(),
             "input": self.input.identity() | {"registry": bool(self.registry)},
-            "output": self.output.identity(self.learner.loss),
+            "output": self.output.identity(self.learner.options().loss),
         }
 
     def redacted(self) -> dict[str, dict[str, Any]]:

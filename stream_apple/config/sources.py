@@ -19,7 +19,7 @@ VARIABLE_PREFIX = "STREAM_APPLE_"
 _FILE = "file:/"
 PASSED_THROUGH = frozenset({"kafka", "registry"})
 """Sections whose settings are properties of a client, whose names have dots in them."""
-NESTED = {"learner": ("paper",)}
+NESTED = {"learner": ("paper", "tuples", "hashed")}
 """Sections that are tables in another section: they are called `learner.paper`, `STREAM_APPLE_LEARNER__PAPER`."""
 OUTSIDE = ""
 """Stands for the section of what a file has before the line of its first section."""

@@ -116,6 +116,11 @@ class SystemOptions:
     ngrams: Any = ()
 
     @property
+    def name(self) -> str:
+        """The name of what learns: the system's, or that of its method if it has several."""
+        return str(getattr(self, "method", self.system))
+
+    @property
     def mixed(self) -> bool:
         """Whether a mixture of predictors is published."""
         return False

@@ -36,6 +36,10 @@ class LearnerOptions(Protocol):
         """The name of the system: apple, tuples, or hashed."""
 
     @property
+    def name(self) -> str:
+        """The name of what learns: the system's, or that of its method if it has several."""
+
+    @property
     def loss(self) -> str:
         """The loss that is minimized: squared, logistic, or softmax."""
 

@@ -26,11 +26,6 @@ def new_learner(options: LearnerOptions) -> Learner:
     return learner
 
 
-def learner_name(options: LearnerOptions) -> str:
-    """Return the name of what learns: the system's, or that of its method if it has several."""
-    return str(getattr(options, "method", options.system))
-
-
 def ngrams_of(options: LearnerOptions) -> NgramSizes:
     """Return the sizes of n-grams that are features too."""
     return ngram_sizes(*options.ngrams_of_namespaces())

@@ -18,7 +18,7 @@ from stream_apple.learners.port import Learner, LearnerOptions
 from stream_apple.learners.progress.class_progress import progress_of
 from stream_apple.learners.progress.progressive_loss import ProgressiveLoss
 from stream_apple.learners.scores import EARLY_STRIDE, NO_EARLY, Scores
-from stream_apple.learners.systems import learner_name, new_learner, warm_up_learning
+from stream_apple.learners.systems import new_learner, warm_up_learning
 from stream_apple.offline.binary_measures import quality_of
 from stream_apple.offline.late_labels import in_turn, stride_of
 from stream_apple.offline.schedule import Schedule, epoch_ends
@@ -229,7 +229,7 @@ def run_of(
     labels = np.concatenate([trained.labels, tested.labels])
     errors = _class_errors(training, testing) if options.classes else {}
     result = Result(
-        method=learner_name(options),
+        method=options.name,
         examples=len(labels),
         progressive_loss=_number(whole.loss),
         linear_progressive_loss=_number(whole.linear_loss),

@@ -1,12 +1,16 @@
 """The options of `evaluate` that choose a learner; they are made from the declarations of a learner's options."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stream_apple.cli.options.parameters import Decorator, given_options, option_group
+from stream_apple.config import LearnerSettings
 from stream_apple.learners.apple.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options
+
+if TYPE_CHECKING:
+    from stream_apple.learners.port import LearnerOptions  # which needs numpy
 
 _OFFERED = {name: each for name, each in DECLARED.items() if each.option.section != "limits"}
 
@@ -22,13 +26,23 @@ class LearnerChoice:
         self._given = given | ({"ngrams": {ALL_NAMESPACES: 2}} if bigrams else {})
         self._typed = {name for name in given if given_options(name, *(["bigrams"] if name == "ngrams" else []))}
 
-    def options(self, configured: Mapping[str, Any], max_features_per_example: int, *, to_merge: bool) -> Options:
+    def options(
+        self, configured: LearnerSettings, max_features_per_example: int, *, to_merge: bool
+    ) -> "LearnerOptions":
         """Return the learner's options; click.UsageError for those that contradict each other.
 
-        configured  settings of a configuration, which hold where no option was typed
+        configured  settings of a configuration, which hold where no option was typed; another system than apple is
+                    configured as a whole
         to_merge    whether models are merged, so that they are mergeable by default
         """
-        given = self._given | {name: value for name, value in configured.items() if name not in self._typed}
+        if configured.system != "apple":
+            for name in sorted(self._typed):
+                raise click.UsageError(
+                    f"{_spelled(name)}: expected an option of the system apple with learner.system = apple, found "
+                    f"{configured.system!r}: set learner.{configured.system} in the configuration"
+                )
+            return configured.options(max_features_per_example)
+        given = self._given | {name: value for name, value in configured.given().items() if name not in self._typed}
         if to_merge and given["mergeable"] is None:
             given["mergeable"] = True
         try:

@@ -84,7 +84,7 @@ class HashedOptions(SystemOptions):
 
     def identity(self) -> dict[str, Any]:
         """Return all options by name: they name a model."""
-        return asdict(self)
+        return {"system": self.system, **asdict(self)}
 
     def model_bytes(self) -> int:
         """Return the bytes of a model."""

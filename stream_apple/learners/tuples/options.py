@@ -124,7 +124,7 @@ class TupleOptions(DeclaredTupleOptions, SystemOptions):
 
     def identity(self) -> dict[str, Any]:
         """Return the options by name, as msgpack returns them: they name a model."""
-        return asdict(self)
+        return {"system": self.system, **asdict(self)}
 
     def model_bytes(self) -> int:
         """Return the bytes of a model when its table is full, with what a selection takes for a moment."""

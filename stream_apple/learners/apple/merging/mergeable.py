@@ -1,6 +1,6 @@
 """The part of a model that can be merged, and which models have one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stream_apple.errors import ConfigurationError
@@ -66,18 +66,14 @@ def merged_digest(learner: Port) -> str:
 
 def check_mergeable(options: LearnerOptions) -> None:
     """Raise ConfigurationError if models of these options can't be merged."""
-    _check("merging models", why_not_merged, options)
+    if because := why_not_merged(options):
+        raise ConfigurationError(f"merging models: {because}")
 
 
 def check_startable(options: LearnerOptions) -> None:
     """Raise ConfigurationError if no other model can start from one of these options."""
-    _check("starting from a model", why_not_started_from, options)
-
-
-def _check(what: str, why_not: Callable[[Options], str], options: LearnerOptions) -> None:
-    because = f"expected learner.system = apple, found {options.system}: only its models have a common part"
-    if not isinstance(options, Options) or (because := why_not(options)):
-        raise ConfigurationError(f"{what}: {because}")
+    if because := why_not_started_from(options):
+        raise ConfigurationError(f"starting from a model: {because}")
 
 
 def check_alike(options: Sequence[LearnerOptions]) -> None:

@@ -99,4 +99,4 @@ class Options(DeclaredOptions, SystemOptions):
 
     def identity(self) -> dict[str, Any]:
         """Return all options by name, as msgpack gives them back: they name a model."""
-        return asdict(self) | {"ngrams": dict(self.ngrams)}
+        return {"system": self.system, **asdict(self), "ngrams": dict(self.ngrams)}

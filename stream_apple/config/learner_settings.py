@@ -71,14 +71,14 @@ PaperSettings: Any = create_model(
 _Declared: Any = create_model("_Declared", __base__=Section, **_fields(_SETTINGS))
 
 
-TupleSettings: Any = create_model(
-    "TupleSettings",
+TuplesSection: Any = create_model(
+    "TuplesSection",
     __base__=Section,
     __doc__='Tuples of attributes: these settings are for `learner.system = "tuples"`.',
     **_fields(_OTHERS["tuples"]),
 )
-HashedSettings: Any = create_model(
-    "HashedSettings",
+HashedSection: Any = create_model(
+    "HashedSection",
     __base__=Section,
     __doc__='Weights shared by hash: these settings are for `learner.system = "hashed"`.',
     **_fields(_OTHERS["hashed"]),
@@ -95,8 +95,8 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
     learner whose features share weights by hash, with regularization and weights of each user's own; its settings are
     in `learner.hashed`. Only models of `apple` can be merged."""
     paper: PaperSettings = PaperSettings()
-    tuples: TupleSettings = TupleSettings()
-    hashed: HashedSettings = HashedSettings()
+    tuples: TuplesSection = TuplesSection()
+    hashed: HashedSection = HashedSection()
 
     @model_validator(mode="after")
     def _are_of_one_system(self) -> Self:

@@ -14,6 +14,9 @@ from stream_apple.config.loading import config_of
 from stream_apple.config.sources import variable
 from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.errors import ConfigurationError
+from stream_apple.learners.apple.options import Options
+from stream_apple.learners.hashed.options import HashedOptions
+from stream_apple.learners.tuples.options import TupleOptions
 
 VALUES: dict[str, dict[str, list[object]]] = {
     "learner": {
@@ -91,6 +94,7 @@ class TestDefaults:
             },
             "registry": {},
             "learner": {
+                "system": "apple",
                 "method": "apple",
                 "loss": "squared",
                 "mixture": True,
@@ -111,6 +115,26 @@ class TestDefaults:
                 "discretise": "spline",
                 "ngrams": {},
                 "classes": 0,
+                "tuples": {
+                    "loss": "logistic",
+                    "order": 2,
+                    "selection": None,
+                    "selection_share": 1.0,
+                    "hierarchical": False,
+                    "warm_start": None,
+                    "discretise": "quantile",
+                    "bits": None,
+                    "learning_rate": 0.5,
+                },
+                "hashed": {
+                    "loss": "logistic",
+                    "bits": 18,
+                    "learning_rate": 0.5,
+                    "descent": "adaptive",
+                    "l2": 0.0,
+                    "l1": 0.0,
+                    "personalise": "",
+                },
             },
             "epochs": {"length": "1h", "max_ahead": "7d"},
             "output": {"format": "msgpack", "probabilities": "one"},
@@ -166,11 +190,12 @@ class TestDefaults:
     def test_stay_within_their_own_bounds(self) -> None:
         """The defaults, written out as text and read back, are accepted and change nothing."""
         shown = load(None, {}).redacted()
-        shown["learner.paper"] = shown["learner"].pop("paper")
+        shown |= {f"learner.{name}": shown["learner"].pop(name) for name in ("paper", "tuples", "hashed")}
         environ = {
             variable(section, key): ", ".join(value) if isinstance(value, list) else str(value)
             for section, table in shown.items()
             for key, value in table.items()
+            if value is not None  # the default is that of other settings
         }
         assert load(None, environ) == load(None, {})
 
@@ -255,7 +280,10 @@ class TestViews:
             "STREAM_APPLE_LIMITS__MAX_LABEL": "1",
         }
         known = {variable(section, key) for section in ("learner", "epochs", "limits") for key in base[section]}
-        assert known - related.keys() == {variable("learner", key) for key in ("classes", *OF_THE_PAPER)}  # need others
+        assert known - related.keys() == {
+            variable("learner", key)
+            for key in ("system", "classes", *OF_THE_PAPER)  # need others
+        }
         for name, value in related.items():
             assert load(None, {name: value}).model_settings() != base
 
@@ -342,6 +370,58 @@ class TestViews:
             LimitSettings(max_features=0)
         with pytest.raises(ValidationError, match="Extra inputs"):
             Config.model_validate({"nope": {}})
+
+
+class TestSystems:
+    """Which learner learns."""
+
+    def test_each_has_options_of_its_own(self, tmp_path: Path) -> None:
+        """By default apple; the others by their names, from sections of their own."""
+        assert Config().learner.options() == Options()
+        path = tmp_path / "stream_apple.toml"
+        path.write_text('[learner]\nsystem = "tuples"\n[learner.tuples]\norder = 3\n')
+        assert load(path, {}).learner.options(100) == TupleOptions(order=3, max_features_per_example=100)
+        environ = {"STREAM_APPLE_LEARNER__SYSTEM": "hashed", "STREAM_APPLE_LEARNER__HASHED__L1": "0.001"}
+        assert load(None, environ).learner.options() == HashedOptions(l1=0.001)
+
+    @pytest.mark.parametrize(
+        ("text", "fault"),
+        [
+            ('system = "hashed"\nbits = 12\n', "learner.system: expected 'apple' with learner.bits, found 'hashed'"),
+            (
+                "[learner.tuples]\norder = 3\n",
+                "learner.system: expected 'tuples' with learner.tuples.order, found 'apple'",
+            ),
+            (
+                'system = "tuples"\n[learner.paper]\nfallback = true\n',
+                "learner.system: expected 'apple' with learner.paper.fallback, found 'tuples'",
+            ),
+            ('system = "tuples"\n[learner.tuples]\nordr = 3\n', "unknown setting; the nearest known one is order"),
+            (
+                'system = "tuples"\n[learner.tuples]\nloss = "squared"\nselection = "mi"\n',
+                "expected cv with loss squared, found 'mi'",
+            ),
+            (
+                'system = "tuples"\n[merge]\nmode = "average"\n',
+                "expected learner.system = apple, found tuples: only its models have a common part",
+            ),
+        ],
+    )
+    def test_settings_of_another_are_refused(self, tmp_path: Path, text: str, fault: str) -> None:
+        """They would have no effect."""
+        path = tmp_path / "stream_apple.toml"
+        path.write_text("[learner]\n" + text)
+        with pytest.raises(ConfigurationError) as caught:
+            load(path, {})
+        assert fault in str(caught.value)
+
+    def test_they_name_the_model(self) -> None:
+        """With all of their settings."""
+        environ = {"STREAM_APPLE_LEARNER__SYSTEM": "tuples", "STREAM_APPLE_LEARNER__TUPLES__ORDER": "1"}
+        found = load(None, environ).model_settings()["learner"]
+        assert (found["system"], found["order"]) == ("tuples", 1)
+        assert "method" not in found
+        assert Config().model_settings()["learner"]["system"] == "apple"
 
 
 class TestAddresses:

@@ -22,7 +22,7 @@ FIELDS = {"label", "weight", "id", "timestamp", "features", "separator", "ignore
 PATHS = {("input", key) for key in FIELDS} | {
     ("join", f"outcome_{key}") for key in ("id", "label", "weight", "timestamp")
 }
-WRONG = {"from_model": "two\nlines"}
+WRONG = {"from_model": "two\nlines", "personalise": "white space"}
 """What is refused of those that take white space."""
 
 

@@ -60,12 +60,18 @@ class TestFaults:
                 "topics.predictions (in {}): expected " + TOPIC + ", found '__consumer_offsets'",
             ),
             ("[worker]\nidd = 1", "worker.idd (in {}): unknown setting; the nearest known one is id"),
-            ("[worker]\nbits = 18", "worker.bits (in {}): unknown setting; another section has it: learner.bits"),
+            (
+                "[worker]\nbits = 18",
+                "worker.bits (in {}): unknown setting; another section has it: learner.bits, learner.tuples.bits, learner.hashed.bits",
+            ),
             (
                 '[learner]\nmode = "average"',
                 "learner.mode (in {}): unknown setting; another section has it: merge.mode",
             ),
-            ("bits = 18", "bits (in {}): expected the line of its section before it, [learner], found none"),
+            (
+                "bits = 18",
+                "bits (in {}): expected the line of its section before it, [learner] or [learner.tuples] or [learner.hashed], found none",
+            ),
             ("port = 1", "port (in {}): expected the line of its section before it, [http] or [serve], found none"),
             ("btis = 18", "btis (in {}): expected the line of its section before it, such as [learner], found none"),
             ("learner = 18", "learner (in {}): expected a section [learner], found the single value 18"),
@@ -135,7 +141,7 @@ class TestFaults:
         ]
         assert faults_of(None, {"STREAM_APPLE_WORKER__BITS": "18"}) == [
             "worker.bits (from STREAM_APPLE_WORKER__BITS): unknown setting; another section has it: "
-            + variable("learner", "bits")
+            + ", ".join(variable(section, "bits") for section in ("learner", "learner.tuples", "learner.hashed"))
         ]
         assert faults_of(None, {"STREAM_APPLE_WORKER_ID": "1"}) == [
             "STREAM_APPLE_WORKER_ID: unknown variable; the nearest known one is STREAM_APPLE_WORKER__ID"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from end_to_end.broker_restart import restart_between_decisions
@@ -45,7 +45,18 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield begin
 
 
-def configure(directory: Path, bootstrap: str, create: TopicFactory) -> tuple[Path, Config]:
+SYSTEMS: dict[str, dict[str, dict[str, Any]]] = {
+    "apple": {"learner": {"bits": 12}},
+    "tuples": {
+        "learner": {"system": "tuples"},
+        "learner.tuples": {"loss": "squared", "bits": 12, "selection_share": 0.5},
+    },
+    "hashed": {"learner": {"system": "hashed"}, "learner.hashed": {"loss": "squared", "bits": 12, "l1": 1e-6}},
+}
+"""The sections of each system that learns."""
+
+
+def configure(directory: Path, bootstrap: str, create: TopicFactory, system: str = "apple") -> tuple[Path, Config]:
     """A worker on new topics that commits often, so that an accident has much to hit."""
     path = write_config(
         directory / "stream_apple.toml",
@@ -53,15 +64,16 @@ def configure(directory: Path, bootstrap: str, create: TopicFactory) -> tuple[Pa
         kafka={"session.timeout.ms": 6000},
         topics=create_worker_topics(create, PARTITIONS),
         worker={"commit_interval": "40ms", "snapshot_interval": "1s", "fetch_records": 400},
-        learner={"bits": 12},
         limits={"max_features": 16},
+        **SYSTEMS[system],
     )
     return path, load(path, {})
 
 
-def test_killed_at_random_moments(kafka: str, topic: TopicFactory, tmp_path: Path, start: Start) -> None:
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_killed_at_random_moments(kafka: str, topic: TopicFactory, tmp_path: Path, start: Start, system: str) -> None:
     """A worker is killed some times and started again; the outputs are those of a model never interrupted."""
-    path, config = configure(tmp_path, kafka, topic)
+    path, config = configure(tmp_path, kafka, topic, system)
     draw = random.Random(2014)
     outputs = Outputs(kafka, config, PARTITIONS)
     with feeder(kafka, config.topics.examples, PARTITIONS):

@@ -114,7 +114,7 @@ ALLOWED: dict[str, set[str]] = {
     "learners.apple.state": {"core", "learners", "errors"},
     "learners.apple.kernels": {"core", "learners", "learners.apple.state", "errors"},
     "learners.apple.multiclass": {"core", "learners", "learners.apple.kernels", "learners.apple.state"},
-    "learners.apple.options": {"learners"},
+    "learners.apple.options": {"learners", "learners.port"},  # the port for types alone: it needs numpy
     "learners.hashed": {
         "core",
         "learners",

@@ -62,8 +62,10 @@ class TestFaults:
             ("[worker]\nidd = 1", "worker.idd (in {}): unknown setting; the nearest known one is id"),
             (
                 "[worker]\nbits = 18",
-                "worker.bits (in {}): unknown setting; another section has it: learner.bits, learner.tuples.bits, "
-                "learner.hashed.bits",
+                (
+                    "worker.bits (in {}): unknown setting; another section has it: learner.bits, learner.tuples.bits, "
+                    "learner.hashed.bits"
+                ),
             ),
             (
                 '[learner]\nmode = "average"',
@@ -71,8 +73,10 @@ class TestFaults:
             ),
             (
                 "bits = 18",
-                "bits (in {}): expected the line of its section before it, [learner] or [learner.tuples] or "
-                "[learner.hashed], found none",
+                (
+                    "bits (in {}): expected the line of its section before it, [learner] or [learner.tuples] or "
+                    "[learner.hashed], found none"
+                ),
             ),
             ("port = 1", "port (in {}): expected the line of its section before it, [http] or [serve], found none"),
             ("btis = 18", "btis (in {}): expected the line of its section before it, such as [learner], found none"),

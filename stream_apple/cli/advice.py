@@ -1,6 +1,7 @@
 """Advice that `evaluate` and `produce` print once to standard error, on files and options that don't go together."""
 
 import shlex
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,10 @@ from stream_apple.config.duration import format_duration, longer_epoch
 from stream_apple.config.learner_settings import named_namespaces
 from stream_apple.core.batch import space_key
 from stream_apple.files import MOST_MET, ColumnRoles, TimeLike
-from stream_apple.learners.port import LearnerOptions
 from stream_apple.nearest_names import missing
+
+if TYPE_CHECKING:
+    from stream_apple.learners.port import LearnerOptions  # which needs numba
 
 
 def tell_of_times(time_like: TimeLike, remedy: str) -> None:
@@ -25,7 +28,7 @@ def tell_of_times(time_like: TimeLike, remedy: str) -> None:
         say(message + remedy.replace("{}", shlex.quote(name)), err=True)
 
 
-def tell_of_absent_namespaces(options: LearnerOptions, spaces: NDArray[np.uint64]) -> None:
+def tell_of_absent_namespaces(options: "LearnerOptions", spaces: NDArray[np.uint64]) -> None:
     """Say on stderr which namespaces of the options no example has: a mistyped name changes nothing.
 
     spaces  the keys of the features' namespaces, as in `Batch`

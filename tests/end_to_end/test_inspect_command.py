@@ -108,7 +108,8 @@ def test_all_sources_show_the_same_model(kafka: str, topic: TopicFactory, tmp_pa
     assert "epochs.length is 1h in the model and 1d here. Nothing is wrong with the model" in told.stderr
     merged = call_command("inspect", "--config", config, environment={"STREAM_APPLE_MERGE__MODE": "average"})
     assert "other settings than these: merge.mode is 'off' in the model and 'average' here, learner." in merged.stderr
-    assert "learner.drift is 'restart' in the model and 'ignore' here. Nothing is wrong with the model" in merged.stderr
+    assert "learner.drift is 'restart' in the model and 'ignore' here" in merged.stderr
+    assert "learner.mergeable is False in the model and True here. Nothing is wrong with the model" in merged.stderr
 
     shown = call_command("inspect", "--file", str(file), "--top", "3")
     assert shown.returncode == 0

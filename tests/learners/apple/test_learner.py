@@ -193,7 +193,7 @@ def test_unlabelled_and_weightless_rows_are_scored_and_not_learned() -> None:
 def test_full_table_keeps_its_promises(mixture: bool, names: int) -> None:  # noqa: FBT001
     """With far more monomials than slots: parents stay, every key has one slot, counts add up."""
     rows = planted_rows(3000, seed=13, names=names)
-    learner = Learner(Options(bits=8, mixture=mixture))
+    learner = Learner(Options(bits=8, mixture=mixture, mergeable=True))  # so that it grows when an epoch ends
     batch = batch_of(rows)
     scores = Scores.empty(len(rows))
     parents: set[int] = set()

@@ -75,7 +75,8 @@ def test_the_bits_are_those_of_a_batch(chosen: dict[str, Any]) -> None:
     """Scores, digest and what is counted, over ends of epochs and rows that only a larger scratch holds."""
     options = bare(bits=8, **chosen)
     alone = _one_by_one(options, _examples(options.loss))
-    assert alone == ROWS if options.discretise == "none" else 0 < alone < ROWS
+    settled = options.discretise == "none" and not (options.mixed and options.loss == "squared")
+    assert alone == ROWS if settled else 0 < alone < ROWS  # before numbers and labels have their units, in batches
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])

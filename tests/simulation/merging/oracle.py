@@ -10,7 +10,7 @@ from typing import NamedTuple
 from simulation.process import Setup
 from support.records import DECODER, TOPIC, FakeRecord
 
-from stream_apple.learners.apple.merging.merge import adopt, merge
+from stream_apple.learners.apple.merging.merge import merge
 from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.model.model_image import Ended
@@ -104,7 +104,7 @@ def in_lockstep(given: Sequence[Sequence[FakeRecord]], setup: Setup) -> Lanes:
         roster = [lane for partition, lane in sorted(lanes.items()) if stops.get(partition) == number]
         model = merge([lane.learner for lane in roster], parents=parents).model
         for lane in roster:
-            adopt(lane.learner, model, included=True, roster_size=len(roster), parents=parents)
+            lane.adopt(model, included=True, roster_size=len(roster), parents=parents)
             lane.go_on()
     return lanes
 
@@ -152,7 +152,7 @@ def as_recorded(
                 if record.round not in models:
                     continue
                 size = len(manifests[record.round].roster)
-                adopt(lane.learner, models[record.round], included=record.included, roster_size=size, parents=parents)
+                lane.adopt(models[record.round], included=record.included, roster_size=size, parents=parents)
             check(record, lane)
             lane.go_on()
             moved = True

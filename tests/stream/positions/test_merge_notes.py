@@ -128,7 +128,7 @@ class TestConfigured:
             ({"MERGE__MODE": "average", "TOPICS__MERGES": "models"}, "expected five different topics"),
             (
                 {"MERGE__MODE": "average", "LEARNER__DRIFT": "restart"},
-                r"merge.mode = average: expected learner.drift = ignore, found .restart.",
+                r"learner.drift: expected ignore with mergeable = true, found .restart.",
             ),
             ({"MERGE__EVERY": "0"}, "merge.every"),
         ],

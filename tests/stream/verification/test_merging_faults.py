@@ -81,7 +81,7 @@ class TestAdoptions:
         """Its answers are those of a model that did not."""
         logs = strict()
         fields = {"state": BoundaryState.SKIPPED, "included": False, "merged": None, "digest": None}
-        logs.change_adoption(of_partition(logs, 0)[0], **fields)
+        logs.change_adoption(of_partition(logs, 0)[1], **fields)  # before, all models predict the mean
         assert {Kind.ADOPTED_OTHERWISE, Kind.DIFFERENT} <= kinds(logs.verify(0))
 
     def test_one_is_not_readable(self) -> None:

@@ -46,7 +46,7 @@ class TestModels:
 
     def test_other_settings(self, left: Left) -> None:
         """Whatever makes another model, the message says what to restore."""
-        left.environ["STREAM_APPLE_LEARNER__ALPHA"] = "0.5"
+        left.environ["STREAM_APPLE_LEARNER__LEARNING_RATE"] = "0.25"
         with pytest.raises(ConfigurationError, match=r"expected model .* found .*restore the \[learner\]"):
             look(left.config)
 

@@ -48,7 +48,7 @@ def test_a_choice_that_there_is_not() -> None:
 
 def test_every_option_names_a_model() -> None:
     """Also those that are as by default; what follows from others is as if it were given."""
-    assert Options().identity().keys() == DECLARED.keys()
+    assert Options().identity().keys() == {"system", *DECLARED}
     assert Options() == Options(mixture=True, mergeable=False, drift="restart", max_degree=4, discretise="spline")
     assert Options(mixture=False) == Options(mixture=False, mergeable=True, drift="ignore", max_degree=250)
     assert Options(mergeable=True) == Options(mergeable=True, drift="ignore")

@@ -74,7 +74,7 @@ def test_every_whole_number_that_can_be_typed_has_a_bound() -> None:
         for parameter in main.get_command(click.Context(main), name).params  # type: ignore[union-attr]
         if isinstance(parameter.type, click.IntRange | click.types.IntParamType)
     }
-    assert len(types) > 20
+    assert len(types) > 27
     for option, kind in types.items():
         with pytest.raises(click.BadParameter, match=r"at most|is not in the range"):
             assert kind.convert(sys.maxsize + 1, None, None) is None, option

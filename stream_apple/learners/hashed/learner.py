@@ -82,10 +82,8 @@ class HashedLearner:
         return self.progress.observed()
 
     def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the counts of `observed`, after `restore`; if any is missing, all of them start again."""
-        own = self.observed
-        if own.keys() <= observed.keys():
-            take_over_arrays(own, {name: observed[name] for name in own})
+        """Take over the counts of `observed`; ValueError for arrays of other names, types, or sizes."""
+        take_over_arrays(self.observed, observed)
 
     def digest(self) -> str:
         """Return a hash, 32 hex digits, of every bit of the state."""

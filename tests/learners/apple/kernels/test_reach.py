@@ -111,4 +111,4 @@ def test_one_outlier_does_not_ruin_what_was_learned(seed: int) -> None:
                 losses.append(float(scores.losses[1:].mean()))
     print(before, losses)
     assert before < 0.5, "there must be something to ruin"
-    assert losses[1] < losses[0] + 0.08
+    assert losses[1] < losses[0] + 0.06

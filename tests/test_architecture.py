@@ -2,7 +2,7 @@
 
 A package here is a folder of `stream_apple`, or a module of it that has directions of its own. From the bottom:
 
-    core  <-  stream  <-  monitoring  <-  adapters  <-  app  <-  cli
+    core  <-  records, learners  <-  stream  <-  monitoring  <-  adapters  <-  app  <-  cli
 
 Of the adapters only HTTP shows what is monitored; those of Kafka know what a broker must do, and what is committed.
 Whoever watches the loop is handed to it, so stream knows of nobody who measures. Inside stream the folders are layers,
@@ -25,8 +25,8 @@ from support.source_files import FILES, PACKAGE, ROOT, STUDY_FILES, dotted_name,
 
 _CORE = {
     "core",
-    "core.codec",
-    "core.input",
+    "records.message",
+    "records",
     "learners",
     "learners.port",
     "learners.progress",
@@ -38,7 +38,7 @@ _CORE = {
     "learners.apple.state",
 }
 # What shows a model, or answers with one, knows what every learner has, and no learner.
-_PORT = {"core", "core.codec", "core.input", "learners", "learners.port", "learners.progress", "learners.systems"}
+_PORT = {"core", "records.message", "records", "learners", "learners.port", "learners.progress", "learners.systems"}
 _GROUND = {"config", "errors", "untrusted"}
 # The folders of `stream`, from the bottom to the top; those of one layer know nothing of each other.
 STREAM_LAYERS: tuple[tuple[str, ...], ...] = (
@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     "untrusted": set(),
     # Start-up reads the configuration before numpy is loaded: of the learner, it may know the bounds of options alone.
     "config": {
-        "core.input",
+        "records",
         "learners",
         "learners.port",
         "learners.apple.options",
@@ -79,8 +79,8 @@ ALLOWED: dict[str, set[str]] = {
         "untrusted",
     },
     "core": {"errors"},
-    "core.codec": {"core", "errors"},
-    "core.input": {"core", "core.codec", "errors"},
+    "records.message": {"core", "errors"},
+    "records": {"core", "records.message", "errors"},
     # What learners share: scores, losses, how scores are judged, how options are declared.
     "learners": {"core", "errors"},
     "learners.progress": {"core", "learners"},
@@ -135,9 +135,9 @@ ALLOWED: dict[str, set[str]] = {
     "learners.tuples.options": {"learners"},
     "stream": set(),
     "stream.log": {"config", "errors"},
-    "stream.positions": {"core.codec", "stream.log"} | _GROUND,
+    "stream.positions": {"records.message", "stream.log"} | _GROUND,
     "stream.model": _CORE | {"learners.apple.options", "stream.log", "stream.positions", "errors"},
-    "stream.partitions": {"core.input", "stream.log", "stream.model", "stream.positions", "config", "errors"},
+    "stream.partitions": {"records", "stream.log", "stream.model", "stream.positions", "config", "errors"},
     "stream.learning": {"stream.log", "stream.model", "stream.partitions", "config"},
     "stream.snapshots": _CORE
     | {"learners.apple.options", "stream.log", "stream.model", "stream.partitions", "stream.positions"}
@@ -183,8 +183,8 @@ ALLOWED: dict[str, set[str]] = {
     # It has no model; what it does when, and what of it is a dead letter, is as in the worker.
     "stream.joining": {
         "core",
-        "core.codec",
-        "core.input",
+        "records.message",
+        "records",
         "config",
         "stream.log",
         "stream.loop",
@@ -225,7 +225,7 @@ ALLOWED: dict[str, set[str]] = {
         "config",
         "errors",
     },
-    "adapters.registry": {"core.codec", "core.input", "config", "errors"},
+    "adapters.registry": {"records.message", "records", "config", "errors"},
     # Of the other server it has what browsers are told, and the looks of its page.
     "adapters.serving": _PORT
     | {"adapters.http", "monitoring", "monitoring.serving_metrics", "stream.following", "stream.model", "errors"},
@@ -282,7 +282,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "cli.options": {
         "config",
-        "core.input",
+        "records",
         "errors",
         "learners",
         "learners.port",
@@ -319,8 +319,8 @@ HOMES = {
     "pydantic_core": {"config"},
     "click": {"cli"},
     "rich": {"cli", "demo"},
-    "numba": {"core", "learners"},
-    "xxhash": {"core", "learners", "stream"},
+    "numba": {"core", "records", "learners"},
+    "xxhash": {"core", "records", "learners", "stream"},
     "zstandard": {"stream"},
     "structlog": {"logs", "stream", "monitoring", "adapters", "app", "signals", "cli"},
     "matplotlib": {"offline"},
@@ -330,7 +330,7 @@ HOMES = {
     "logging": {"logs", "adapters"},
     "signal": {"signals", "cli", "demo"},
     "tomllib": {"config"},
-    "fastavro": {"adapters", "core"},
+    "fastavro": {"adapters", "records"},
     "google": {"adapters"},
     "grpc_tools": {"adapters"},
     "sklearn": {"library"},
@@ -379,7 +379,7 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             module = node.module or ""
             folder = PACKAGE / "/".join(module.split(".")[1:])
             for alias in node.names:
-                # `from stream_apple.core.codec import msgpack_tags` names a module, not a thing in it.
+                # `from stream_apple.records.message import msgpack_tags` names a module, not a thing in it.
                 is_module = module.startswith("stream_apple") and (
                     (folder / f"{alias.name}.py").exists() or (folder / alias.name).is_dir()
                 )
@@ -532,8 +532,8 @@ class TestRules:
         [
             ("core", "from stream_apple.stream.model.partition_model import PartitionModel"),
             ("core", "from stream_apple.config import Config"),
-            ("core.codec", "from stream_apple.learners.apple.learner import Learner"),
-            ("learners.apple", "from stream_apple.core.codec import decode"),
+            ("records.message", "from stream_apple.learners.apple.learner import Learner"),
+            ("learners.apple", "from stream_apple.records.message import decode"),
             ("stream.loop", "import stream_apple.adapters.kafka.broker"),
             ("stream.positions", "from stream_apple.stream.snapshots.codec import Snapshot"),
             ("monitoring", "from stream_apple.stream.loop.loop import Loop"),

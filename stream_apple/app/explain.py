@@ -16,13 +16,13 @@ from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.feature_names import Names, names_in
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.explanation import Explanation, explain_scores
 from stream_apple.monitoring.inspection import plain
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.feature_names import Names, names_in
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.log.log_scan import LogScan, first_record

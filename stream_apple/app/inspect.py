@@ -16,11 +16,11 @@ from stream_apple.app.model_factories import onlooker_factory, settings_of
 from stream_apple.app.model_files import open_model_file, write_model_file
 from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import BrokerError, ConfigurationError, SnapshotError
 from stream_apple.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.monitoring.merging_view import MergingView, newest_merge, view_merging
 from stream_apple.monitoring.name_search import newest_names
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import STARTED_FROM, OtherSettingsError, Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.model_file import model_file_of

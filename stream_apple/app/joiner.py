@@ -15,10 +15,10 @@ from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
 from stream_apple.app.service import run_until_stopped
 from stream_apple.config import Config
-from stream_apple.core.codec.message_size import largest_dead_letter
-from stream_apple.core.codec.outer_map import warm_up_outer_maps
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.join_metrics import JoinMetrics
+from stream_apple.records.message.message_size import largest_dead_letter
+from stream_apple.records.message.outer_map import warm_up_outer_maps
 from stream_apple.signals import Signals
 from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings
 from stream_apple.stream.joining.rule import JoinRule

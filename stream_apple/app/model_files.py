@@ -14,7 +14,6 @@ from stream_apple.app.model_factories import onlooker_factory, settings_of
 from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config, config_of
 from stream_apple.config.memory import check_models_fit, memory_limit
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError, ModelError, SnapshotError
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt, merge
@@ -22,6 +21,7 @@ from stream_apple.learners.apple.merging.mergeable import check_alike, check_mer
 from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.state import check_finite
 from stream_apple.learners.systems import ngrams_of
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import STARTED_FROM, Provenance, SnapshotPointer, started_from
 from stream_apple.stream.snapshots.codec import read_stored_manifest

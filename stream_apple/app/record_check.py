@@ -14,14 +14,14 @@ from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.config import Config
 from stream_apple.config.learner_settings import named_namespaces
-from stream_apple.core.input.framing import Schemas
-from stream_apple.core.input.input_mapping import ALL, OWN_MESSAGE, InputMapping
-from stream_apple.core.input.parsing import parsed_record
-from stream_apple.core.input.record_mapper import DEEPEST, RecordMapper
-from stream_apple.core.input.spelling import ParseError
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.learners.port import LearnerOptions
 from stream_apple.nearest_names import missing
+from stream_apple.records.framing import Schemas
+from stream_apple.records.mapper import DEEPEST, RecordMapper
+from stream_apple.records.mapping import ALL, OWN_MESSAGE, InputMapping
+from stream_apple.records.parsing import parsed_record
+from stream_apple.records.spelling import ParseError
 from stream_apple.stream.log.ports import Record
 
 _RECORDS, _PARTITIONS = 100, 16

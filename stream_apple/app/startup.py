@@ -20,8 +20,8 @@ from stream_apple.app import identity
 from stream_apple.app.topic_owner import refuse_topics_of_others
 from stream_apple.config import Config
 from stream_apple.config.memory import check_models_fit
-from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import ConfigurationError
+from stream_apple.records.message.message_size import largest_dead_letter
 from stream_apple.stream.log.ports import nothing_to_abort
 from stream_apple.stream.positions.lineage import digest_of_file
 

@@ -14,9 +14,9 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.log_reader import CommittedReader
 from stream_apple.app.topic_owner import groups_of_models, other_groups
 from stream_apple.config import Config
-from stream_apple.core.codec.first_bytes import framing
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import ConfigurationError
+from stream_apple.records.message.first_bytes import framing
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.log.ports import LogRange, Place, Record
 from stream_apple.stream.model.dead_letters import dead_letter_origin
 from stream_apple.stream.positions.lineage import is_fingerprint

@@ -19,15 +19,15 @@ from stream_apple.app.service import SWITCH_S, run_until_stopped
 from stream_apple.app.starting_model import starting_model
 from stream_apple.app.startup import Opening
 from stream_apple.config import Config
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.input.framing import Schemas
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.merge_metrics import MergeMetrics
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.name_search import NameSearch, Wanted, find_names
 from stream_apple.monitoring.observer import ObserverThread, WorkerObserver
+from stream_apple.records.framing import Schemas
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.feature_names import Names
 from stream_apple.signals import Signals
 from stream_apple.stream.learning.threads import ThreadPool, usable_cores
 from stream_apple.stream.log.ports import Broker

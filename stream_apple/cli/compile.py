@@ -36,7 +36,7 @@ def command(target: str | None) -> None:
         aim_at(target)
     # These imports come after `aim_at`, as kernels are bound to a type of processor when they are imported.
     from stream_apple.app.model_factories import settings_of
-    from stream_apple.core.codec.outer_map import warm_up_outer_maps
+    from stream_apple.records.message.outer_map import warm_up_outer_maps
     from stream_apple.stream.model.warmup import warm_up
 
     started = time.monotonic()

@@ -35,11 +35,11 @@ from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.core.codec.example import Example
 from stream_apple.files import TimeLike
 from stream_apple.offline.late_labels import known_after_examples, known_after_time
 from stream_apple.offline.plot import picture_file
 from stream_apple.offline.schedule import Schedule
+from stream_apple.records.message.example import Example
 
 if TYPE_CHECKING:
     from stream_apple.learners.port import LearnerOptions

@@ -29,11 +29,11 @@ from stream_apple.cli.options.example_times import (
 from stream_apple.cli.options.parameters import WholeNumber, gathered, parsed_by
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config import Config, load
-from stream_apple.core.codec.example import Example
 from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import InputFileError
 from stream_apple.files import NO_TIMES, ColumnRoles, EventTimes, TimeLike, TimeSpan
 from stream_apple.files.input_stream import STDIN
+from stream_apple.records.message.example import Example
 from stream_apple.signals import Signals
 
 _DEFAULT_INTERVAL_MS = Fraction(1)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from stream_apple.comparing.pairing import Placed
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.log.columns import values_of
 from stream_apple.stream.log.ports import LogRange, Place, Record
 from stream_apple.untrusted import real_number

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from stream_apple.config.section import LISTED, Number, Section, expected_as, text_field, when_text
-from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping, zone_of
 from stream_apple.errors import ConfigurationError
+from stream_apple.records.mapping import OWN_MESSAGE, InputMapping, zone_of
 
 
 def _pairs(text: str) -> dict[str, str]:

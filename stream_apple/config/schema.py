@@ -15,8 +15,8 @@ from stream_apple.config.learner_settings import LearnerSettings, field_of
 from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, RegistryProperties
 from stream_apple.config.secrets import shown
 from stream_apple.config.section import LISTED, Integer, Number, Section, expected_as, text_field, when_text
-from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.learners.apple.options import DECLARED, IntegerBounds, why_not_merged
+from stream_apple.records.mapping import OWN_MESSAGE, InputMapping
 
 
 def _places(names: tuple[str, ...]) -> frozenset[tuple[int, int]]:

@@ -32,7 +32,7 @@ from stream_apple.core.compile_notice import compiling_begins
 from stream_apple.errors import ConfigurationError
 
 _HERE = Path(__file__).parent
-_SOURCES = (_HERE, _HERE.parent / "learners")
+_SOURCES = (_HERE, _HERE.parent / "learners", _HERE.parent / "records" / "message")
 """What kernels are made of."""
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.config.duration import DAY, HOUR
-from stream_apple.core.codec.example import Example
+from stream_apple.records.message.example import Example
 
 _CHUNK = 4096
 _THURSDAY = 3  # 1 January 1970 was one

@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Self
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter
-from stream_apple.core.codec.example import Example
 from stream_apple.demo.cluster import ROOM_BYTES
+from stream_apple.records.message.example import Example
 
 _LONGEST_MESSAGE = 256  # an example, or its prediction, uncompressed, with what Kafka adds
 MOST_AHEAD = ROOM_BYTES // _LONGEST_MESSAGE

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
 from stream_apple.adapters.kafka.log_reader import CommittedReader
-from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.records.message.prediction_formats import decode_prediction
 
 _BATCH = 2000
 _WAIT_S = 0.05

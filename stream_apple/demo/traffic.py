@@ -10,8 +10,8 @@ from itertools import cycle
 import numpy as np
 
 from stream_apple.config.duration import DAY
-from stream_apple.core.codec.example import Example
 from stream_apple.demo.clicks import impressions
+from stream_apple.records.message.example import Example
 
 _CHUNK = 256  # drawn at once: at a hundred examples a second, their hours are seconds old
 

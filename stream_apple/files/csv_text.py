@@ -11,8 +11,11 @@ from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, BinaryIO, TypeAlias
 
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.spelling import (
+from stream_apple.errors import InputFileError
+from stream_apple.files.input_stream import MAX_LINE_BYTES, numbered_lines
+from stream_apple.files.table import Cell, ColumnRoles, RowReader, row_reader
+from stream_apple.records.message.example import Example
+from stream_apple.records.spelling import (
     MOST_PARTS,
     ParseError,
     number,
@@ -20,9 +23,6 @@ from stream_apple.core.input.spelling import (
     spelled_label,
     spelled_number,
 )
-from stream_apple.errors import InputFileError
-from stream_apple.files.input_stream import MAX_LINE_BYTES, numbered_lines
-from stream_apple.files.table import Cell, ColumnRoles, RowReader, row_reader
 
 _SAMPLED_ROWS = 1000
 _SAMPLED_CHARACTERS = 1 << 30  # at most, however long the rows are

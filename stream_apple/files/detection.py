@@ -18,10 +18,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import BinaryIO
 
-from stream_apple.core.codec.first_bytes import framing
-from stream_apple.core.input.spelling import ParseError
 from stream_apple.files.input_stream import MAX_LINE_BYTES
 from stream_apple.files.parquet import MAGIC
+from stream_apple.records.message.first_bytes import framing
+from stream_apple.records.spelling import ParseError
 
 _BOM = b"\xef\xbb\xbf"
 _MSGPACK_MAPS = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})

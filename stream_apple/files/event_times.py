@@ -10,10 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.timestamps import looks_like_time
 from stream_apple.files.reading import read_examples
 from stream_apple.files.table import BY_NAME, ColumnRoles
+from stream_apple.records.message.example import Example
+from stream_apple.records.times import looks_like_time
 
 _LOOKED_AT = 100  # how many examples, from the first on, are looked at
 _LOOKED_INTO = 4096  # and how many features of each

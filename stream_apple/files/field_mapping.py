@@ -9,13 +9,13 @@ from functools import partial
 from math import isfinite
 from typing import Any, TypeAlias
 
-from stream_apple.core.codec.example import Example, Features
-from stream_apple.core.input.input_mapping import InputMapping
-from stream_apple.core.input.parsing import parsed_json
-from stream_apple.core.input.record_mapper import RecordMapper
-from stream_apple.core.input.spelling import LABELS, ParseError, are_values, in_json, refuse_value, refuse_weight
-from stream_apple.core.input.timestamps import milliseconds
 from stream_apple.nearest_names import missing
+from stream_apple.records.mapper import RecordMapper
+from stream_apple.records.mapping import InputMapping
+from stream_apple.records.message.example import Example, Features
+from stream_apple.records.parsing import parsed_json
+from stream_apple.records.spelling import LABELS, ParseError, are_values, in_json, refuse_value, refuse_weight
+from stream_apple.records.times import milliseconds
 
 _PACKED = frozenset({"indices", "values"})
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import msgpack
 
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.parsing import AS_DATETIME, Parts, fault_of_msgpack
-from stream_apple.core.input.spelling import MOST_PARTS, ParseError, in_json
 from stream_apple.errors import InputFileError
 from stream_apple.files.field_mapping import ExampleReader
+from stream_apple.records.message.example import Example
+from stream_apple.records.parsing import AS_DATETIME, Parts, fault_of_msgpack
+from stream_apple.records.spelling import MOST_PARTS, ParseError, in_json
 
 _MAX_MESSAGE_BYTES = 64 << 20
 

@@ -13,11 +13,11 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.spelling import ParseError
 from stream_apple.errors import InputFileError, needs_extra
 from stream_apple.files.input_stream import MAX_LINE_BYTES
 from stream_apple.files.table import Cell, ColumnRoles, RowReader, row_reader
+from stream_apple.records.message.example import Example
+from stream_apple.records.spelling import ParseError
 
 MAGIC = b"PAR1"
 _ROWS_AT_ONCE = 1000

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.spelling import ParseError
 from stream_apple.errors import InputFileError
 from stream_apple.files import csv_text, msgpack, parquet, svmlight, vowpal_wabbit
 from stream_apple.files.detection import FileFormat, detect_format
 from stream_apple.files.field_mapping import example_reader, parse_json_line
 from stream_apple.files.input_stream import STDIN, numbered_lines, opened, rejoined
 from stream_apple.files.table import BY_NAME, ColumnRoles
+from stream_apple.records.message.example import Example
+from stream_apple.records.spelling import ParseError
 
 _TABLES = {FileFormat.CSV, FileFormat.PARQUET}
 _WITHOUT_KEYS = {FileFormat.SVMLIGHT, FileFormat.VOWPAL_WABBIT}

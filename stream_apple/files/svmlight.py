@@ -6,8 +6,8 @@ and comments hold no example.
 
 from typing import NoReturn
 
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.spelling import MOST_PARTS, ParseError, are_values, number, refuse_too_many_parts, value_of
+from stream_apple.records.message.example import Example
+from stream_apple.records.spelling import MOST_PARTS, ParseError, are_values, number, refuse_too_many_parts, value_of
 
 QUERY = "qid"
 """The one field besides label and features: which query the row belongs to."""

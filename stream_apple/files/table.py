@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.input_mapping import ALL, FieldKind, InputMapping
-from stream_apple.core.input.parsing import repeated
-from stream_apple.core.input.record_mapper import RecordMapper
-from stream_apple.core.input.spelling import ParseError
-from stream_apple.core.input.timestamps import milliseconds
 from stream_apple.files.field_mapping import example_of, key_in
 from stream_apple.nearest_names import missing
+from stream_apple.records.mapper import RecordMapper
+from stream_apple.records.mapping import ALL, FieldKind, InputMapping
+from stream_apple.records.message.example import Example
+from stream_apple.records.parsing import repeated
+from stream_apple.records.spelling import ParseError
+from stream_apple.records.times import milliseconds
 
 ROLES = ("label", "weight", "id")
 

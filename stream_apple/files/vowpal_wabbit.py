@@ -13,8 +13,9 @@ a value (`colour:red`) is refused, and so is everything about which Vowpal Wabbi
 
 from collections.abc import Mapping
 
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.spelling import (
+from stream_apple.nearest_names import missing
+from stream_apple.records.message.example import Example
+from stream_apple.records.spelling import (
     ParseError,
     are_values,
     check_parts,
@@ -23,7 +24,6 @@ from stream_apple.core.input.spelling import (
     spells_plainly,
     weight_of,
 )
-from stream_apple.nearest_names import missing
 
 
 def parse_line(line: str, key_field: str | None = None) -> Example | None:

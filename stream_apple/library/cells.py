@@ -1,6 +1,6 @@
 """From one cell of a table, or one value of a map, to the key and the value of a feature, or to nothing.
 
-The rules are those of the section `input` (`core/input/record_mapper.py`) or those of the product's own message, as
+The rules are those of the section `input` (`records/mapper.py`) or those of the product's own message, as
 `CellRules` says; the keys are the codec's.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from stream_apple.core.batch import TOO_LARGE
-from stream_apple.core.codec.feature_hashing import feature_key
+from stream_apple.records.message.feature_hashing import feature_key
 
 _MOST_REMEMBERED = 1 << 18  # texts of one column whose keys are kept: a column of identifiers has ever more
 _PACKED = frozenset({"indices", "values"})

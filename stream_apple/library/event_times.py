@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.input.spelling import ParseError
-from stream_apple.core.input.timestamps import milliseconds
 from stream_apple.core.latest_time import END_MS
 from stream_apple.library.cells import is_missing
+from stream_apple.records.spelling import ParseError
+from stream_apple.records.times import milliseconds
 
 Time = datetime | np.datetime64 | float
 """A point of time; one without a zone is in UTC, and a number is seconds since 1970."""

@@ -17,16 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import TOO_LARGE, Batch, Limits, joined
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.feature_hashing import feature_key
-from stream_apple.core.codec.feature_names import Names, names_in, names_of_ngrams
-from stream_apple.core.codec.msgpack_reader import MAX_DEPTH
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.codec.rejects import explain
-from stream_apple.core.input.input_mapping import InputMapping
-from stream_apple.core.input.record_mapper import RecordMapper
-from stream_apple.core.input.spelling import ParseError
 from stream_apple.core.ngrams import NO_NGRAMS, NgramSizes
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.systems import ngrams_of
@@ -46,6 +36,16 @@ from stream_apple.library.cells import (
     text_of,
 )
 from stream_apple.library.online import check_counts
+from stream_apple.records.mapper import RecordMapper
+from stream_apple.records.mapping import InputMapping
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.feature_hashing import feature_key
+from stream_apple.records.message.feature_names import Names, names_in, names_of_ngrams
+from stream_apple.records.message.msgpack_reader import MAX_DEPTH
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.message.rejects import explain
+from stream_apple.records.spelling import ParseError
 
 LARGE = 2.0**59
 """Smaller numbers need no further check as values of features."""

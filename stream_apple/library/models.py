@@ -20,7 +20,6 @@ from stream_apple.app.model_files import open_model_file
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config, load
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.scores import Scores
 from stream_apple.library.cells import MESSAGE, RECORD, unmasked
@@ -38,6 +37,7 @@ from stream_apple.monitoring.explanation import Contribution, explain_row, heavi
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.monomials import Monomial
 from stream_apple.monitoring.name_search import newest_names
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.model.partition_model import PartitionModel

@@ -13,10 +13,10 @@ from numbers import Integral
 from typing import NamedTuple, Self
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.learners.port import Learner, ScoreParts
 from stream_apple.monitoring.inspection import view_monomials
 from stream_apple.monitoring.monomials import Monomial, MonomialFormatter
+from stream_apple.records.message.feature_names import Names
 
 CONSTANT = "(constant)"
 REST = "(rest)"

@@ -11,7 +11,6 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.learners.port import Census, Learner
 from stream_apple.learners.progress.predictor_quality import QualityReport
 from stream_apple.learners.progress.progressive_loss import LossReport
@@ -26,6 +25,7 @@ from stream_apple.monitoring.predictors import (
     mixture_of,
     qualities_of,
 )
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.learners.port import Factor, Term, TermCell, TermTable
+from stream_apple.records.message.feature_names import Names
 
 TIMES = " \u00d7 "
 """Separates the names in a product."""

@@ -15,12 +15,12 @@ from typing import NamedTuple, Self
 import numpy as np
 import structlog
 
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.core.ngrams import add_ngrams
 from stream_apple.errors import GapError, StreamAppleError
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.inspection import view_model
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.stream.log.columns import values_of
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import AbortableError

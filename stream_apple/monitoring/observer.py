@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Self
 
-from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.monitoring.milestones import CaughtUp, EpochLog
 from stream_apple.monitoring.partition_history import (
     ATTACHMENT,
@@ -20,6 +19,7 @@ from stream_apple.monitoring.partition_history import (
     point_of,
     points_of,
 )
+from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.partition_model import BatchResult

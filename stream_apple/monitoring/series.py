@@ -5,7 +5,7 @@ from typing import Any
 
 from prometheus_client import Counter, Gauge
 
-from stream_apple.core.codec.reasons import Reason
+from stream_apple.records.message.reasons import Reason
 
 
 class Tally:

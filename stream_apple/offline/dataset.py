@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from stream_apple.core.batch import Batch, Limits, joined
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import Example, encode_example, key_of
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.codec.rejects import explain
 from stream_apple.errors import InputFileError
 from stream_apple.files import BY_NAME, NO_TIMES, ColumnRoles, EventTimes
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import Example, encode_example, key_of
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.message.rejects import explain
 
 CHUNK = 10_000  # examples encoded and decoded at once
 CHUNK_BYTES = 16 << 20  # of their messages, after which a chunk of fewer ends: examples may be wide

@@ -15,10 +15,10 @@ from stream_apple.app.model_files import merge_model_files, open_model_file
 from stream_apple.cli.inspect import command as inspect
 from stream_apple.cli.merge import command
 from stream_apple.config import Config
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.learners.apple.merging.merge import merge
 from stream_apple.learners.apple.merging.mergeable import merged_digest
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.model_file import model_file_of

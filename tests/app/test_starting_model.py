@@ -14,11 +14,11 @@ from stream_apple.app.model_files import merge_model_files, open_model_file
 from stream_apple.app.starting_model import check_starting_model, starting_model
 from stream_apple.app.startup import open_up
 from stream_apple.config import Config
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.apple.learner import as_apple, is_of_preparation
 from stream_apple.learners.apple.merging.mergeable import merged_digest
 from stream_apple.monitoring.inspection import view_model
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 

@@ -17,8 +17,8 @@ from stream_apple.app.startup import open_up
 from stream_apple.app.topic_owner import check_output_topics, refuse_topics_of_others
 from stream_apple.cli import main
 from stream_apple.config import Config, load
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import ConfigurationError
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.log.ports import Header
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance

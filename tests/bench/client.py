@@ -26,10 +26,10 @@ from support.records import SETTINGS
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.transactional_producer import TransactionalProducer
 from stream_apple.app.service import spare_the_collector
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.encode import PredictionEncoder
-from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.core.event_time import EpochClock
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.encode import PredictionEncoder
+from stream_apple.records.message.example import Example, encode_example
 from stream_apple.stream.log.columns import keys_of
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
 from stream_apple.stream.model.reject_counter import RejectCounter

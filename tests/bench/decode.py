@@ -22,12 +22,12 @@ from report import figure, header
 from stream_apple.adapters.registry.avro_payloads import avro_parser
 from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.encode import PredictionEncoder
-from stream_apple.core.codec.prediction_formats import FormatName, PredictionFormat
-from stream_apple.core.input.input_mapping import InputMapping
-from stream_apple.core.input.parsing import parsed_json_bytes
-from stream_apple.core.input.record_reader import MappedReader
+from stream_apple.records.mapping import InputMapping
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.encode import PredictionEncoder
+from stream_apple.records.message.prediction_formats import FormatName, PredictionFormat
+from stream_apple.records.parsing import parsed_json_bytes
+from stream_apple.records.record_reader import MappedReader
 
 RECORDS, FEATURES, VOCABULARY, ROUNDS = 1000, 57, 20_000, 201
 LIMITS = Limits(1000, 1_000_000, 1000.0, -10.0, 10.0, binary=False)

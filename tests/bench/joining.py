@@ -30,7 +30,7 @@ from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 from worker import bare_loop
 
-from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.records.mapping import InputMapping
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.own_messages import heartbeat_value, read_impressions, read_outcomes

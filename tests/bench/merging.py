@@ -40,8 +40,8 @@ from support.waiting import wait_until
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.prediction_formats import decode_prediction
 
 sys.path.append(str(Path(__file__).parents[2]))
 

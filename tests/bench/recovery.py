@@ -35,12 +35,12 @@ from stream_apple.app.startup import connect
 from stream_apple.app.verify import verify
 from stream_apple.app.worker import assemble
 from stream_apple.config import Config, load
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.files import read_examples
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import Example, encode_example
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.partitions.partition import Partition, State
 

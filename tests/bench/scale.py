@@ -45,8 +45,8 @@ from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.verify import verify
 from stream_apple.config import load
-from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
+from stream_apple.records.message.example import encode_example
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.committed_standings import CommittedStandings
 from stream_apple.stream.merging.followers import LocalPartitions

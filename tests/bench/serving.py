@@ -41,8 +41,8 @@ from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.serve import settings_digest
 from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import load
-from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.monitoring.serving_metrics import ServingMetrics
+from stream_apple.records.message.example import Example, encode_example
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.model.instances import InstanceReader
 from stream_apple.stream.model.warmup import warm_up

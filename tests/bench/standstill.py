@@ -34,8 +34,8 @@ from support.worker_process import WorkerProcess
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.topics import FOREVER, NeededTopics, ensure
 from stream_apple.config import Config, load
-from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
+from stream_apple.records.message.example import encode_example
 
 PARTITIONS, ROUNDS, BITS = 2, 5, 18
 RATE = 500  # examples a second and partition

@@ -30,14 +30,14 @@ from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import Config, load
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.scores import Scores
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import encode_example
 from stream_apple.stream.learning.threads import ThreadPool
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.loop.loop import Loop, LoopSettings

@@ -26,10 +26,10 @@ from support.records import FakeRecord
 
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.config import Config, load
-from stream_apple.core.codec.decode import Decoder
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
+from stream_apple.records.message.decode import Decoder
 from stream_apple.stream.learning.threads import ThreadPool
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.loop.loop import Loop, LoopSettings

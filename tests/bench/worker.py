@@ -25,8 +25,8 @@ from support.worker_process import WorkerProcess
 
 from stream_apple.app.verify import verify
 from stream_apple.config import load
-from stream_apple.core.codec.example import encode_example
 from stream_apple.files import read_examples
+from stream_apple.records.message.example import encode_example
 
 EXAMPLES, REPEATS, ROUNDS = 100_000, 4, 3
 TOTAL = EXAMPLES * REPEATS

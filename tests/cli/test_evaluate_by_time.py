@@ -12,10 +12,10 @@ from support.topics import read_all
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.cli import main
 from stream_apple.config import Config
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.event_time import LONE
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.prediction_formats import decode_prediction
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 

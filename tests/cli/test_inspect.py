@@ -12,8 +12,8 @@ from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 
 from stream_apple.cli import main
 from stream_apple.cli.inspect import command
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.monitoring.inspection import view_model
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import PartitionModel
 
 RECORDS = stream(2000, seed=1)

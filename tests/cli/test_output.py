@@ -22,9 +22,9 @@ from support.source_files import FILES, PACKAGE, tree_of
 from stream_apple import cli, logs
 from stream_apple.adapters.kafka.admin import Finding
 from stream_apple.cli.output import PrintableConsole, printable_facts
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import BrokerError
 from stream_apple.monitoring.inspection import view_model
+from stream_apple.records.message.feature_names import Names
 from stream_apple.terminal import printable
 
 HOSTILE = "\x1b[31m\x1b]0;title\x07\x9b2J\r\x08\u202e\ud800"

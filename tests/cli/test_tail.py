@@ -18,8 +18,8 @@ from support.worker_config import write_config
 
 from stream_apple.cli import main
 from stream_apple.config import load
-from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.codec.reasons import Reason
+from stream_apple.records.message.prediction_formats import decode_prediction
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.terminal import printable_line
 

@@ -12,11 +12,11 @@ from stream_apple.app.model_factories import settings_of
 from stream_apple.config import Config, LimitSettings, load
 from stream_apple.config.loading import config_of
 from stream_apple.config.sources import variable
-from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.hashed.options import HashedOptions
 from stream_apple.learners.tuples.options import TupleOptions
+from stream_apple.records.mapping import OWN_MESSAGE, InputMapping
 
 VALUES: dict[str, dict[str, list[object]]] = {
     "learner": {

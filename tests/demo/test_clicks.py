@@ -8,13 +8,13 @@ import pytest
 
 from stream_apple.config.duration import DAY
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import encode_example
 from stream_apple.demo import clicks as planted
 from stream_apple.demo.clicks import FIELDS, clicks, impressions
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Method, Options
 from stream_apple.learners.scores import Scores
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import encode_example
 
 START_MS = 20_000 * DAY
 DAYS = 8

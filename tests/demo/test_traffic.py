@@ -21,12 +21,12 @@ from support.waiting import DEADLINE_S, wait_until
 from stream_apple.cli import main
 from stream_apple.config.duration import DAY
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.demo.clicks import FIELDS
 from stream_apple.demo.traffic import BROKEN, now_ms, traffic
 from stream_apple.errors import ConfigurationError
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.reasons import Reason
 
 START_MS = 20_000 * DAY
 

@@ -271,7 +271,7 @@ class TestKernels:
     def test_another_processor_is_told_apart(self, image_kernels: Path) -> None:
         """Code for one type of processor is not taken for another's: the index has no entry for it."""
         cache = image_kernels / this_processor()["NUMBA_CPU_NAME"]
-        script = "from stream_apple.core.codec.feature_hashing import index_key\nindex_key(7)\n"
+        script = "from stream_apple.records.message.feature_hashing import index_key\nindex_key(7)\n"
         done = subprocess.run(
             [sys.executable, "-c", script],
             env={**os.environ, "NUMBA_CACHE_DIR": str(cache), "NUMBA_CPU_NAME": "nocona", "NUMBA_DEBUG_CACHE": "1"},

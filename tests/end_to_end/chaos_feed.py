@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import msgpack
 from confluent_kafka import Producer
 
-from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.records.message.example import Example, encode_example
 
 START_MS = 1_700_000_000_000
 """Event time of the first example: years ago, so that no time in the stream is ahead of a broker's clock."""

@@ -11,8 +11,8 @@ from support.topics import LogEnds, read_to_end
 
 from stream_apple.app.model_factories import settings_of
 from stream_apple.config import Config
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance
 

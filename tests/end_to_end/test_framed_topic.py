@@ -26,7 +26,7 @@ from support.waiting import DEADLINE_S
 from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
-from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.records.message.prediction_formats import decode_prediction
 
 EACH = 400
 INPUT = {"label": "delayed", "timestamp": "scheduled", "features": "*"}

@@ -21,7 +21,7 @@ from support.worker_config import write_config
 from support.worker_process import DEADLINE_S, WorkerProcess
 
 from stream_apple.config import Config, load
-from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.model.dead_letters import dead_letter_origin
 
 PARTITIONS = 3

@@ -26,9 +26,9 @@ from stream_apple.app.model_factories import settings_of
 from stream_apple.config import load
 from stream_apple.config.memory import Queues, queue_bytes, worker_bytes
 from stream_apple.config.schema import LimitSettings
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.learners.apple.options import Options
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.model.warmup import warm_up
 
 DISTINCT = 20_000

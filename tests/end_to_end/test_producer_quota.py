@@ -13,7 +13,7 @@ from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
 from stream_apple.config import load
-from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.records.message.example import Example, encode_example
 
 CLIENT = "limited"
 START_MS = 1_700_000_000_000

@@ -18,11 +18,11 @@ from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.scores import Scores
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.prediction_formats import decode_prediction
 
 EXAMPLES = 48_842  # of a9a
 EPOCHS = 6

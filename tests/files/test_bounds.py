@@ -13,10 +13,10 @@ import pytest
 from pyarrow import parquet
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.input.spelling import MOST_PARTS
 from stream_apple.errors import InputFileError
 from stream_apple.files import ColumnRoles, csv_text, read_examples
 from stream_apple.offline.dataset import read_batch
+from stream_apple.records.spelling import MOST_PARTS
 
 _READ = (
     "import sys\n"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
 from stream_apple.files import EvenlySpaced, EventTimes, TimeSpan
+from stream_apple.records.message.example import Example
 
 
 @given(st.integers(0, 2**41), st.fractions(0, 10**6, max_denominator=10**6), st.integers(0, 10**9))

@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.spelling import LABELS
 from stream_apple.files import ParseError
 from stream_apple.files.field_mapping import example_of
 from stream_apple.files.field_mapping import parse_json_line as parse_line
+from stream_apple.records.message.example import Example
+from stream_apple.records.spelling import LABELS
 
 
 def test_an_object_has_the_keys_of_the_message() -> None:

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from stream_apple.core.codec.example import Example, key_of
 from stream_apple.errors import InputFileError
 from stream_apple.files import ColumnRoles, read_examples
+from stream_apple.records.message.example import Example, key_of
 
 USERS = ("ann", "zoë_1")
 Write = Callable[[str | bytes], Path]

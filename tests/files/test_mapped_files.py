@@ -11,16 +11,16 @@ import msgpack
 import pytest
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.input_mapping import InputMapping
-from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.errors import InputFileError
 from stream_apple.files import ColumnRoles, read_examples
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.scores import Scores
 from stream_apple.offline.dataset import read_batch
+from stream_apple.records.mapping import InputMapping
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import Example
+from stream_apple.records.record_reader import MappedReader
 
 MAPPING = InputMapping(
     label="outcome",

@@ -15,10 +15,10 @@ import pytest
 import zstandard
 from support.file_formats import detect
 
-from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import InputFileError
 from stream_apple.files import input_stream, read_examples
 from stream_apple.files.detection import FileFormat
+from stream_apple.records.message.example import Example, encode_example
 
 Write = Callable[[bytes], Path]
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import InputFileError
 from stream_apple.files import read_examples
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.reasons import Reason
 
 _NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 # As the message holds them; what a text holds beyond that is cut off later anyway.

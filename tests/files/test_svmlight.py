@@ -2,9 +2,9 @@
 
 import pytest
 
-from stream_apple.core.codec.example import Example
 from stream_apple.files import ParseError
 from stream_apple.files.svmlight import parse_line
+from stream_apple.records.message.example import Example
 
 
 def test_a_row_is_a_label_and_features_named_by_their_index() -> None:

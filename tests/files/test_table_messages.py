@@ -8,11 +8,11 @@ import pytest
 from pyarrow import parquet
 from support.file_formats import detect
 
-from stream_apple.core.codec.example import Example
 from stream_apple.errors import InputFileError
 from stream_apple.files import ColumnRoles, read_examples
 from stream_apple.files.detection import FileFormat
 from stream_apple.nearest_names import nearest_names
+from stream_apple.records.message.example import Example
 
 Write = Callable[[str], Path]
 

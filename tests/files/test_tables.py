@@ -16,11 +16,11 @@ import pytest
 from pyarrow import parquet
 from support.file_formats import detect
 
-from stream_apple.core.codec.example import Example
-from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.errors import ConfigurationError, InputFileError
 from stream_apple.files import ColumnRoles, input_stream, read_examples
 from stream_apple.files.detection import FileFormat
+from stream_apple.records.mapping import InputMapping
+from stream_apple.records.message.example import Example
 
 Write = Callable[[str | bytes], Path]
 WriteTable = Callable[..., Path]

@@ -7,9 +7,9 @@ import vowpalwabbit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.core.codec.example import Example
 from stream_apple.files import ParseError
 from stream_apple.files.vowpal_wabbit import parse_line
+from stream_apple.records.message.example import Example
 
 _UNLABELLED = 3.4028234663852886e38  # FLT_MAX, as Vowpal Wabbit marks it
 _BITS = 18

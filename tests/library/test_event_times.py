@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.core.input.timestamps import milliseconds
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.scores import Scores
 from stream_apple.library.event_times import milliseconds_of, span_of
 from stream_apple.library.parameters import options_of
 from stream_apple.offline.event_epochs import deal_by_time
+from stream_apple.records.times import milliseconds
 from stream_apple.river import AppleClassifier
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.feature_hashing import feature_key
-from stream_apple.core.input.input_mapping import ALL, InputMapping
-from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.library.cells import MESSAGE, RECORD, CellRules, UnreadableCellError
 from stream_apple.library.featurizer import Featurizer
 from stream_apple.offline.dataset import read_batch
+from stream_apple.records.mapping import ALL, InputMapping
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.feature_hashing import feature_key
+from stream_apple.records.record_reader import MappedReader
 
 LIMITS = Limits(1000, 1 << 20, 1e9, -1e9, 1e9, binary=False)
 EVERY = frozenset({"spaces", "attributes"})

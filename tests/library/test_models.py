@@ -14,9 +14,9 @@ from scipy import sparse
 
 from stream_apple import load_model
 from stream_apple.config import Config
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import ConfigurationError
 from stream_apple.library.models import LearnedModel
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.positions.lineage import SnapshotPointer
 
 

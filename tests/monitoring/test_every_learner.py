@@ -12,7 +12,6 @@ from support.planted_pair import planted
 from support.records import DECODER, SETTINGS, TOPIC
 
 from stream_apple.cli.inspect import command
-from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.hashed.options import HashedOptions
 from stream_apple.learners.port import GAUGES, LearnerOptions
@@ -21,6 +20,7 @@ from stream_apple.monitoring.definitions import PREFIX
 from stream_apple.monitoring.explanation import CONSTANT, REST, ROUNDING, explain_scores, total_of
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.metrics import Metrics
+from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
 from stream_apple.stream.partitions.partition import Partition, State

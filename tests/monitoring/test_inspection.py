@@ -11,12 +11,12 @@ from support.planted_pair import PAIR, finder, planted
 from support.records import SETTINGS, good, new_model
 from support.snapshots import PLAIN, empty, pointer
 
-from stream_apple.core.codec.feature_hashing import feature_key
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.monitoring.inspection import degrees_of, plain, view_model
 from stream_apple.monitoring.monomials import name_of
 from stream_apple.monitoring.predictors import losses_of
+from stream_apple.records.message.feature_hashing import feature_key
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import ModelSettings
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot

@@ -12,12 +12,12 @@ from support.planted_pair import PAIR, finder, planted
 from support.records import DECODER, TOPIC, good
 from support.waiting import DEADLINE_S, wait_until
 
-from stream_apple.core.codec.feature_hashing import feature_key
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import BrokerError, GapError
 from stream_apple.monitoring import name_search
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.name_search import NameSearch, Wanted, find_names
+from stream_apple.records.message.feature_hashing import feature_key
+from stream_apple.records.message.feature_names import Names
 
 ABSENT = 12_345
 PRICE = feature_key(b"price")

@@ -5,7 +5,6 @@ from support.records import FakeRecord, new_model, stream
 from support.snapshots import pointer
 from support.waiting import wait_until
 
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.monitoring.observer import (
     RECENT_REJECTS,
     ObserverThread,
@@ -13,6 +12,7 @@ from stream_apple.monitoring.observer import (
     rest_after,
 )
 from stream_apple.monitoring.partition_history import points_of
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.partitions.partition import Partition, State
 from stream_apple.stream.partitions.recovery import RecoveryPlan
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot

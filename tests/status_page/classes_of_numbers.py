@@ -3,10 +3,10 @@
 import numpy as np
 from support.records import HOUR, SETTINGS, START, TOPIC, FakeRecord
 
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.learners.apple.options import Options
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 

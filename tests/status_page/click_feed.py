@@ -9,7 +9,7 @@ import msgpack
 from support.kafka.background_producer import BackgroundProducer, Message
 from support.planted_pair import features
 
-from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.records.message.example import Example, encode_example
 
 HOSTILE = '<img src=x onerror="window.hacked=1">'
 _PER_PAUSE = 20

@@ -16,7 +16,7 @@ from support.records import HOUR, START, FakeRecord
 
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.serving.uvicorn_server import ServingServer
-from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.records.message.example import Example, encode_example
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 
 PHONE, DESK = (360, 740), (1280, 900)

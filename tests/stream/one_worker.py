@@ -9,7 +9,7 @@ from simulation.process import GROUP, TOPICS, Process, Setup
 from simulation.world import Output, make_cluster, outputs_of
 from support.records import FakeRecord, stream
 
-from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.log.ports import Committed, Record
 
 WORKER = "worker-0"

@@ -18,7 +18,7 @@ from stream_apple.stream.loop.transaction import CommitSettings
 
 MOST_FILES = 20
 STEP = re.compile(r"^\d+\. `(.+):(.+)`", re.MULTILINE)
-OUT_OF_SIGHT = ("adapters/", "core/codec/parse", "learners/apple/kernels/")
+OUT_OF_SIGHT = ("adapters/", "records/message/parse", "learners/apple/kernels/")
 """A cluster in memory takes the place of Kafka's client. From Python 3.12 on, no profiler hears of compiled code."""
 
 

@@ -13,10 +13,10 @@ from stream_apple.adapters.http.pages import page_routes
 from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.http.status import Status
 from stream_apple.config import Config
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.observer import WorkerObserver
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.model.time_budget import Phase, TimeBudget

@@ -5,8 +5,8 @@ import random
 from support.bare_options import bare
 from support.records import DECODER, HOUR, START, TOPIC, FakeRecord
 
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.feature_names import Names, names_in
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.model.reject_counter import RejectLimits
 from stream_apple.stream.positions.lineage import Lineage

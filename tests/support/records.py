@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from support.bare_options import bare
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.records.message.example import Example, encode_example
 from stream_apple.stream.log.ports import Header
 from stream_apple.stream.model.dead_letters import Reject, dead_letter
 from stream_apple.stream.model.partition_model import BatchResult, ModelSettings, PartitionModel

@@ -18,8 +18,8 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
 from stream_apple.adapters.kafka.partitioner import partition_of
 from stream_apple.adapters.kafka.topics import AFTER, BEFORE, FOREVER, UNLIMITED
-from stream_apple.core.codec.example import Example, encode_example, key_of
 from stream_apple.errors import BrokerError, ConfigurationError, InputFileError, StreamAppleError
+from stream_apple.records.message.example import Example, encode_example, key_of
 
 # The configuration may override these. librdkafka's own bound of the queue is 1 GiB, which is too much for a command.
 _DEFAULTS = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.kbytes": 64 << 10}

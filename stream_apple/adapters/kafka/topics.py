@@ -17,8 +17,8 @@ from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster
 from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config, JoinSettings, TopicSettings
-from stream_apple.core.codec.message_size import USUAL_RECORD_BYTES, largest_dead_letter, largest_prediction
 from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.records.message.message_size import USUAL_RECORD_BYTES, largest_dead_letter, largest_prediction
 
 Rule = Literal["exactly", "at least", "at most", "no less than"]
 """`no less than` means at least, where -1 means without end."""

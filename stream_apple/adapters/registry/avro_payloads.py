@@ -18,8 +18,8 @@ from fastavro import _read_py as reading_in_python
 from fastavro.read import LOGICAL_READERS
 
 from stream_apple.adapters.registry.schema_registry import Parse
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.input.parsing import RefusedError
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.parsing import RefusedError
 
 _EXPECTED = "Avro of its schema"
 _MOST_DECIMAL_BYTES = 64

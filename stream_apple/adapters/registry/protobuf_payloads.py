@@ -19,8 +19,8 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from stream_apple.adapters.registry.schema_registry import Parse
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.input.parsing import RefusedError
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.parsing import RefusedError
 
 _ITSELF = "schema_of_the_topic.proto"
 _STANDARD = Path(grpc_tools.__file__).parent / "_proto"

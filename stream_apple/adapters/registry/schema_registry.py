@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stream_apple.config import Config
 from stream_apple.config.secrets import conceal
-from stream_apple.core.input.parsing import parsed_json_bytes
 from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.records.parsing import parsed_json_bytes
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient

@@ -8,10 +8,10 @@ import numpy as np
 
 from stream_apple.adapters.serving.questions import Instance
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.explanation import explain_scores, of_highest_score
 from stream_apple.monitoring.inspection import plain
+from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.model.instances import (

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgpack
 import msgspec
 
-from stream_apple.core.codec.reasons import Reason
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.instances import InstanceFault
 
 _LONGEST_SHOWN = 60

@@ -13,9 +13,9 @@ from stream_apple.cli.options.parameters import Decorator, duration, option_grou
 from stream_apple.config import config_of
 from stream_apple.config.duration import parse_duration
 from stream_apple.config.input_settings import InputSettings
-from stream_apple.core.input.input_mapping import OWN_MESSAGE
-from stream_apple.core.input.parsing import repeated
 from stream_apple.files import ROLES, ColumnRoles, EvenlySpaced, EventTimes, ParseError, milliseconds
+from stream_apple.records.mapping import OWN_MESSAGE
+from stream_apple.records.parsing import repeated
 
 _CATEGORY, _IGNORE = "category", "ignore"
 

@@ -4,8 +4,8 @@ import http.client
 import json
 from urllib.parse import urlsplit
 
-from stream_apple.core.codec.example import Features
 from stream_apple.errors import ConfigurationError
+from stream_apple.records.message.example import Features
 
 _TIMEOUT_S = 5.0
 _NO_MODEL_YET = 503

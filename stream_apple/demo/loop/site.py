@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_apple.core.codec.example import Example, Features
 from stream_apple.demo.traffic import now_ms
+from stream_apple.records.message.example import Example, Features
 
 _MEAN_DELAY, _LONGEST_DELAY = 0.25, 0.6  # of the wait: what is left is for machines that are busy
 _TICK_S = 0.02

@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.rejects import explain
-from stream_apple.core.input.framing import Schemas
+from stream_apple.records.framing import Schemas
+from stream_apple.records.message.rejects import explain
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.own_messages import heartbeat_key, heartbeat_value

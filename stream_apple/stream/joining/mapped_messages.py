@@ -6,14 +6,14 @@ Heartbeats have the joiner's own format, whatever the format of the outcomes aro
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from stream_apple.core.codec.outer_map import key_of_id
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.input.framing import Schemas
-from stream_apple.core.input.outer_record import OuterRecords
-from stream_apple.core.input.parsing import RefusedError, check_size, parsed_record
-from stream_apple.core.input.record_mapper import RecordMapper, fields_of
-from stream_apple.core.input.spelling import ParseError
 from stream_apple.core.latest_time import END_MS
+from stream_apple.records.framing import Schemas
+from stream_apple.records.mapper import RecordMapper, fields_of
+from stream_apple.records.message.outer_map import key_of_id
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.outer_record import OuterRecords
+from stream_apple.records.parsing import RefusedError, check_size, parsed_record
+from stream_apple.records.spelling import ParseError
 from stream_apple.stream.joining.own_messages import (
     Entry,
     HeartbeatEntry,

@@ -10,13 +10,13 @@ from typing import NamedTuple, TypeAlias
 
 import msgpack
 
-from stream_apple.core.codec.first_bytes import is_json
-from stream_apple.core.codec.json_transcoding import place_in_json
-from stream_apple.core.codec.outer_map import Field, OuterMap, open_maps
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.input.outer_record import OuterRecord
-from stream_apple.core.input.parsing import RefusedError
 from stream_apple.core.latest_time import END_MS
+from stream_apple.records.message.first_bytes import is_json
+from stream_apple.records.message.json_transcoding import place_in_json
+from stream_apple.records.message.outer_map import Field, OuterMap, open_maps
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.outer_record import OuterRecord
+from stream_apple.records.parsing import RefusedError
 from stream_apple.stream.log.columns import offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
 from stream_apple.untrusted import is_offset

@@ -32,11 +32,11 @@ from itertools import islice
 from math import isfinite
 from typing import NamedTuple
 
-from stream_apple.core.codec.message_size import largest_prediction, message_bytes
-from stream_apple.core.codec.outer_map import LabelAndWeight
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.event_time import VOTES_AHEAD
-from stream_apple.core.input.parsing import RefusedError
+from stream_apple.records.message.message_size import largest_prediction, message_bytes
+from stream_apple.records.message.outer_map import LabelAndWeight
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.parsing import RefusedError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.early import EarlyImpressions, Waiting
 from stream_apple.stream.joining.outcome_window import NO_OFFSET, NOBODY, UNKNOWN, OutcomeWindow, WindowEntry

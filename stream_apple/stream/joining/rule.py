@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from stream_apple.config import Config
 from stream_apple.config.duration import DAY
-from stream_apple.core.input.input_mapping import InputMapping
+from stream_apple.records.mapping import InputMapping
 
 Several: TypeAlias = Literal["first", "last", "sum", "max"]
 

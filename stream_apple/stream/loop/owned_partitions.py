@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import structlog
 
-from stream_apple.core.input.framing import Schemas
+from stream_apple.records.framing import Schemas
 from stream_apple.stream.log.columns import runs_by_partition
 from stream_apple.stream.log.ports import Broker, Record, Start
 from stream_apple.stream.loop.watchers import LoopRecorder

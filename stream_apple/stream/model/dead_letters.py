@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from operator import methodcaller
 from typing import NamedTuple
 
-from stream_apple.core.codec.message_size import largest_dead_letter, message_bytes
-from stream_apple.core.codec.reasons import Reason
+from stream_apple.records.message.message_size import largest_dead_letter, message_bytes
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.log.ports import Header, Record
 from stream_apple.stream.positions.lineage import Origin, is_fingerprint
 

@@ -18,7 +18,6 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_apple.core.codec.decode import Decoded
 from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.losses import loss_number, write_losses
@@ -34,6 +33,7 @@ from stream_apple.learners.scores import (
     NO_EARLY,
     Scores,
 )
+from stream_apple.records.message.decode import Decoded
 
 _PREFIX = "early_"
 _FORGOTTEN = f"{_PREFIX}forgotten"

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.codec.rejects import explain
 from stream_apple.learners.losses import write_probabilities
 from stream_apple.learners.port import RowInPlace
 from stream_apple.learners.scores import Scores
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.message.rejects import explain
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 
 _ROOM = 128  # features for which a row has room at first

@@ -16,15 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.encode import PredictionEncoder
-from stream_apple.core.codec.prediction_formats import MSGPACK, PredictionFormat
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.codec.rejects import explain
 from stream_apple.core.event_time import EpochClock
-from stream_apple.core.input.framing import Schemas
-from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
-from stream_apple.core.input.record_reader import MappedReader
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt
 from stream_apple.learners.apple.merging.mergeable import Mergeable
@@ -33,6 +25,14 @@ from stream_apple.learners.port import Change, LearnerOptions
 from stream_apple.learners.progress.progressive_loss import LossReport
 from stream_apple.learners.scores import Scores
 from stream_apple.learners.systems import new_learner
+from stream_apple.records.framing import Schemas
+from stream_apple.records.mapping import OWN_MESSAGE, InputMapping
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.encode import PredictionEncoder
+from stream_apple.records.message.prediction_formats import MSGPACK, PredictionFormat
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.message.rejects import explain
+from stream_apple.records.record_reader import MappedReader
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.early_scores import EarlyScores

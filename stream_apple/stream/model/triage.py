@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoded, Decoder
-from stream_apple.core.codec.prediction_formats import MSGPACK, PredictionFormat
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.codec.rejects import explain
 from stream_apple.core.event_time import NO_EPOCH, ClockPlan, EpochClock
 from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import TooManyRejectsError
+from stream_apple.records.message.decode import Decoded, Decoder
+from stream_apple.records.message.prediction_formats import MSGPACK, PredictionFormat
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.message.rejects import explain
 from stream_apple.stream.log.columns import keys_of, offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject

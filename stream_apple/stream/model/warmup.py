@@ -6,12 +6,12 @@ Compiling takes up to a minute, in which a member of a group would hold partitio
 from dataclasses import asdict
 from typing import NamedTuple
 
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.jit import is_complete, note_complete
 from stream_apple.learners.apple.merging.merge import warm_up_merging, warm_up_starting
 from stream_apple.learners.systems import ngrams_of, warm_up_learning
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.feature_names import names_in
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import structlog
 
-from stream_apple.core.input.framing import Schemas, first_unknown
+from stream_apple.records.framing import Schemas, first_unknown
 from stream_apple.stream.log.columns import values_of
 from stream_apple.stream.log.ports import Record
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 from stream_apple.config import Config
 from stream_apple.config.duration import FOREVER
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import ConfigurationError
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.positions.merge_note import MergeNote, MergeSettings
 from stream_apple.untrusted import (

@@ -12,8 +12,8 @@ import msgpack
 import xxhash
 
 from stream_apple.config.schema import Identifier, TopicName
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import FormatError, SnapshotError
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import FILE_MAGIC, Gap, Lineage, SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot

@@ -7,7 +7,7 @@ does not grow with the topic. `answer_log.py` decides which messages are answers
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stream_apple.core.codec.prediction_formats import decode_prediction
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.log.columns import keys_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Header, Record
 from stream_apple.stream.model.dead_letters import header_list, without_message

@@ -13,13 +13,13 @@ from support.planted_pair import PAIR, SETTINGS, finder, planted
 from support.records import DECODER, good
 
 from stream_apple.adapters.http.status import Status
-from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.monitoring.definitions import BY_PARTITION, MEANS, METRICS, PREFIX, QUALITIES
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.name_search import Wanted
 from stream_apple.monitoring.observer import WorkerObserver
+from stream_apple.records.message.feature_names import Names
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.model.time_budget import Phase, TimeBudget

@@ -20,11 +20,11 @@ from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity
 from stream_apple.adapters.kafka.topics import NeededTopics, written
 from stream_apple.config import Config
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import FencedError
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.learning.threads import ThreadPool
 from stream_apple.stream.log.ports import AbortableError, Committed
 from stream_apple.stream.loop.loop import Loop, LoopSettings

@@ -19,11 +19,11 @@ from stream_apple.adapters.kafka.client_properties import (
     property_faults,
     with_room,
 )
-from stream_apple.core.codec.decode import Decoder
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.table import SIDES
+from stream_apple.records.message.decode import Decoder
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.snapshots.codec import encode_snapshot

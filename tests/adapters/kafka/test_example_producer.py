@@ -16,8 +16,8 @@ from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.adapters.kafka.example_producer import RateLimiter, TopicWriter
 from stream_apple.adapters.kafka.partitioner import partition_of
-from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import BrokerError, ConfigurationError, InputFileError
+from stream_apple.records.message.example import Example, encode_example
 
 START_MS = 1_700_000_000_000
 AT_ONCE = RateLimiter(None)

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from stream_apple.adapters.registry.avro_payloads import avro_parser
 from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.input.input_mapping import InputMapping
-from stream_apple.core.input.parsing import RefusedError
-from stream_apple.core.input.record_mapper import RecordMapper
+from stream_apple.records.mapper import RecordMapper
+from stream_apple.records.mapping import InputMapping
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.parsing import RefusedError
 
 CARRIER = '{"type": "enum", "name": "air.Carrier", "symbols": ["AA", "DL"]}'
 FLIGHT: dict[str, Any] = {

@@ -14,8 +14,8 @@ from support.records import TOPIC
 from stream_apple.adapters.serving.answering import Answering
 from stream_apple.adapters.serving.application import Application
 from stream_apple.adapters.serving.questions import Questions
-from stream_apple.core.input.input_mapping import InputMapping
 from stream_apple.monitoring.serving_metrics import ServingMetrics
+from stream_apple.records.mapping import InputMapping
 from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.lag import Lag
 from stream_apple.stream.following.replicas import NoModelError

@@ -11,10 +11,10 @@ from support.records import FakeRecord
 
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.config import load
-from stream_apple.core.codec.example import encode_example, key_of
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import InputFileError
 from stream_apple.files import read_examples
+from stream_apple.records.message.example import encode_example, key_of
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.positions.lineage import Lineage
 
 LINEAR = ("--method", "linear", "--loss", "logistic", "--json")

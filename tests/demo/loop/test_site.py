@@ -2,8 +2,8 @@
 
 from itertools import islice
 
-from stream_apple.core.codec.example import Example, Features
 from stream_apple.demo.loop.site import Shown, Site
+from stream_apple.records.message.example import Example, Features
 
 WAIT_MS = 1000
 VISITS = [Example(float(number % 3 == 0), 1.0, None, {f"visit={number}": 1.0}) for number in range(300)]

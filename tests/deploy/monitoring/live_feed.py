@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from support.kafka.background_producer import BackgroundProducer, Message
 
-from stream_apple.core.codec.example import Example, encode_example
+from stream_apple.records.message.example import Example, encode_example
 
 BACKLOG = 12_000
 """Examples of each partition that wait from the start: more than the 10,000 that recent losses look back on."""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import yaml
 from prometheus_client import Histogram
 
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED
 from stream_apple.learners.apple.state.weights import NAMES
 from stream_apple.learners.progress.progressive_loss import PREDICTORS
@@ -20,6 +19,7 @@ from stream_apple.monitoring.join_metrics import JOIN_METRICS
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS, OUTCOMES
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.serving_metrics import SERVING_METRICS
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.following.replica import DigestCheck
 from stream_apple.stream.merging.open_rounds import ExclusionReason
 from stream_apple.stream.model.time_budget import Phase

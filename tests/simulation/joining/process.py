@@ -9,7 +9,7 @@ from simulation.member_process import Delivery, MemberProcess, Unmeasured, at_on
 from simulation.memory_broker import Member
 from stream.joining.two_logs import RULE, rule_of
 
-from stream_apple.core.input.framing import Schemas
+from stream_apple.records.framing import Schemas
 from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.loop.transaction import CommitSettings

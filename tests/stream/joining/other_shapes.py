@@ -13,8 +13,8 @@ from stream.joining.two_logs import TwoLogs
 from support.oracles.offline_join import Example, Joined, content_of
 from support.records import FakeRecord
 
-from stream_apple.core.input.input_mapping import InputMapping
-from stream_apple.core.input.record_mapper import RecordMapper
+from stream_apple.records.mapper import RecordMapper
+from stream_apple.records.mapping import InputMapping
 
 IMPRESSION = InputMapping(
     label="user.clicked", weight="importance", id="request.id", timestamp="shown", features="*", ignore=("page.*",)

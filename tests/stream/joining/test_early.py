@@ -10,8 +10,8 @@ from stream.joining.two_logs import ORIGIN, RULE, SECOND, START, Harness, make_l
 from support.oracles.offline_join import Example, joined_at_once
 from support.records import FakeRecord
 
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import ConfigurationError, GapError
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.joining.own_messages import read_impressions, read_outcomes
 from stream_apple.stream.joining.partition_join import Joined, PartitionJoin
 from stream_apple.stream.joining.position import JoinPosition

@@ -13,8 +13,8 @@ from structlog.typing import EventDict
 from support.clock import Clock
 from support.oracles.offline_join import content_of
 
-from stream_apple.core.input.input_mapping import OWN_MESSAGE, InputMapping
 from stream_apple.errors import GapError
+from stream_apple.records.mapping import OWN_MESSAGE, InputMapping
 from stream_apple.stream.joining.own_messages import heartbeat_key, heartbeat_value
 from stream_apple.stream.model.dead_letters import dead_letter_origin
 

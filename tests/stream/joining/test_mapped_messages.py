@@ -19,8 +19,8 @@ from stream.joining.two_logs import RULE, SECOND, Harness, make_logs, rule_of
 from support.oracles.offline_join import joined_in_sequence
 from support.records import FakeRecord
 
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.input.input_mapping import OWN_MESSAGE
+from stream_apple.records.mapping import OWN_MESSAGE
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.own_messages import HeartbeatEntry, Impression, OutcomeEntry, Unusable, heartbeat_value
 

@@ -6,7 +6,7 @@ import msgpack
 import pytest
 from support.records import FakeRecord
 
-from stream_apple.core.codec.reasons import Reason
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.joining.own_messages import (
     HeartbeatEntry,
     Impression,

@@ -8,8 +8,8 @@ from stream.joining.two_logs import ORIGIN, RULE, SECOND, START, Harness, make_l
 from support.oracles.offline_join import Rule, content_of, joined_by_times, joined_in_sequence
 from support.records import FakeRecord
 
-from stream_apple.core.codec.reasons import Reason
-from stream_apple.core.input.input_mapping import OWN_MESSAGE
+from stream_apple.records.mapping import OWN_MESSAGE
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.own_messages import heartbeat_value, read_impressions, read_outcomes

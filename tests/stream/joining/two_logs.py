@@ -8,7 +8,7 @@ import msgpack
 from support.oracles.offline_join import Example, Joined, Rule, content_of
 from support.records import FakeRecord
 
-from stream_apple.core.input.framing import Schemas
+from stream_apple.records.framing import Schemas
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.own_messages import heartbeat_value

@@ -27,11 +27,11 @@ from stream.one_worker import (
 )
 from support.records import FakeRecord, good, stream
 
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import (
     GapError,
     SnapshotError,
 )
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.partitions.recovery import Exceptions

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.records import SETTINGS, START, FakeRecord, good, new_model, process_in_batches
 
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.message_size import (
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.message_size import (
     largest_dead_letter,
     largest_prediction,
     message_bytes,
 )
-from stream_apple.core.codec.prediction_formats import MSGPACK
-from stream_apple.core.codec.reasons import Reason
+from stream_apple.records.message.prediction_formats import MSGPACK
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.dead_letters import Reject, dead_letter, header_list
 from stream_apple.stream.model.partition_model import BatchResult, ModelSettings, PartitionModel
 from stream_apple.stream.positions.lineage import Lineage

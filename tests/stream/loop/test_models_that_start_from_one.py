@@ -11,11 +11,11 @@ from stream.one_worker import SETUP, Worker, cluster_with, input_log, killed_aft
 from stream.verification.test_verifying_runs import ClusterLogs
 from support.records import DECODER, TOPIC, FakeRecord, good, new_model, stream
 
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.merging.merge import merge
 from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of, merged_digest
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.partitions.partition import State

@@ -15,9 +15,9 @@ from stream.one_worker import SETUP, Worker, cluster_with, input_log, offset_of,
 from structlog.typing import EventDict
 from support.records import DECODER, SETTINGS, new_model, process_in_batches, stream
 
-from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import ConfigurationError, ModelError
+from stream_apple.records.message.prediction_formats import decode_prediction
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.partition_model import BatchResult, Look, PartitionModel
 from stream_apple.stream.partitions.recovery import Exceptions

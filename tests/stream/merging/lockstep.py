@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from support.records import HOUR, START, FakeRecord
 
-from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.learners.apple.merging.merge import adopt, merge
+from stream_apple.records.message.example import Example, encode_example
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 from stream_apple.stream.positions.lineage import Provenance
 

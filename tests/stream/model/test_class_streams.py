@@ -15,14 +15,14 @@ from support.records import HOUR, SETTINGS, START, TOPIC, FakeRecord
 from stream_apple.app.model_factories import settings_of
 from stream_apple.config import load
 from stream_apple.config.memory import MemoryLimit, check_models_fit
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.feature_names import Names
-from stream_apple.core.codec.prediction_formats import PredictionFormat, decode_prediction
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.learners.apple.options import Options
 from stream_apple.monitoring.inspection import view_model
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.feature_names import Names
+from stream_apple.records.message.prediction_formats import PredictionFormat, decode_prediction
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer

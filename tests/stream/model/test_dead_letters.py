@@ -3,7 +3,7 @@
 import pytest
 from support.records import dead_letter_headers, good
 
-from stream_apple.core.codec.reasons import Reason
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.log.ports import Header
 from stream_apple.stream.model.dead_letters import (
     RENAMED,

@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.records import DECODER, HOUR, SETTINGS, START, TOPIC, FakeRecord
 
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.label_units import LabelUnits
 from stream_apple.monitoring.predictors import asked_of, mixture_of
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.model.early_scores import EarlyScores
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer

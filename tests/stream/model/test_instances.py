@@ -9,8 +9,8 @@ from support.bare_options import bare
 from support.planted_pair import SETTINGS, finder, planted
 from support.records import HOUR, START, TOPIC, FakeRecord
 
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.learners.apple.options import Options
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.model.instances import BadInstancesError, InstanceReader, InstanceScorer, score
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 

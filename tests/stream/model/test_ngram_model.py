@@ -10,11 +10,11 @@ from stream.verification.published_logs import MemoryLogs
 from support.records import HOUR, SETTINGS, START, TOPIC, FakeRecord
 from support.snapshots import pointer
 
-from stream_apple.core.codec.feature_names import Names, names_in
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.name_search import Wanted, find_names
+from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot

@@ -21,11 +21,11 @@ from support.records import (
     stream,
 )
 
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.errors import ModelError, TooManyRejectsError
 from stream_apple.learners.apple.learner import as_apple
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.prediction_formats import decode_prediction
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.model.reject_counter import RejectLimits
 

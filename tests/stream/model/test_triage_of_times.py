@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from support.records import HOUR, START, FakeRecord, good, new_model, process_in_batches
 from support.snapshots import empty, pointer
 
-from stream_apple.core.codec.prediction_formats import decode_prediction
-from stream_apple.core.codec.reasons import Reason
 from stream_apple.core.event_time import LONE, VOTES_BEHIND
 from stream_apple.core.latest_time import END_MS
+from stream_apple.records.message.prediction_formats import decode_prediction
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 
 FIRST = START // HOUR

@@ -14,8 +14,8 @@ import gc, json, os, sys
 from support.records import START, HOUR, FakeRecord, stream
 from stream_apple.app.model_factories import settings_of
 from stream_apple.config import load
-from stream_apple.core.codec.example import Example, encode_example
-from stream_apple.core.codec.feature_names import names_in
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.feature_names import names_in
 from stream_apple.core.jit import Kernel
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import adopt, merge, start_of
@@ -38,7 +38,7 @@ def check(family, given):
 
     warm_up(settings, decoder)
     before = compiled()
-    assert before["stream_apple.core.codec.parse.parse"] == 1, before
+    assert before["stream_apple.records.message.parse.parse"] == 1, before
 
     # Whatever may come, JSON and msgpack, faults and names to note; over ten epochs, with all that an epoch's end does.
     classes = settings.options.classes

@@ -14,12 +14,12 @@ from support.records import DECODER, SETTINGS, TOPIC, good
 from support.snapshots import LINEAGE, PAST, PROVENANCE, RECORDS, empty, grown, pointer
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.codec.example import Example, encode_example
 from stream_apple.errors import FormatError, ModelError, SnapshotError
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.options import MOST_FIRST_FEATURES, Options
 from stream_apple.learners.apple.state.table import COMPANION, base_features
 from stream_apple.learners.scores import Scores
+from stream_apple.records.message.example import Example, encode_example
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Gap, SnapshotPointer
 from stream_apple.stream.snapshots.blocks import FORMAT

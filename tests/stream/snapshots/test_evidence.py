@@ -23,8 +23,8 @@ from stream.one_worker import (
 from structlog.typing import EventDict
 from support.records import FakeRecord, good, stream
 
-from stream_apple.core.codec.prediction_formats import decode_prediction
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
+from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.log.ports import LogRange
 from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.partitions.recovery import Exceptions

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.snapshots import LINEAGE, empty, grown
 
-from stream_apple.core.codec.feature_names import Names
 from stream_apple.errors import FormatError, SnapshotError
+from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.snapshots.model_file import FORMAT, model_file_of, read_model_file
 

@@ -27,7 +27,7 @@ from stream.verification.published_logs import (
 )
 from support.records import HOUR, TOPIC, FakeRecord, dead_letter_headers
 
-from stream_apple.core.codec.reasons import Reason
+from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.positions.lineage import OffsetMetadata
 from stream_apple.stream.snapshots.codec import encode_snapshot

@@ -13,8 +13,8 @@ import xxhash
 from support.oracles.wire_values import OPTIONS, Pairs, TooDeepError, depth, is_json, read_json, unpack
 
 from stream_apple.core.batch import Limits
-from stream_apple.core.codec.decode import Decoded, Decoder
-from stream_apple.core.codec.reasons import Reason
+from stream_apple.records.message.decode import Decoded, Decoder
+from stream_apple.records.message.reasons import Reason
 
 LIMITS = Limits(max_features=8, max_record_bytes=400, max_weight=100.0, min_label=-10.0, max_label=10.0, binary=False)
 JOINERS = {Reason.NO_ID, Reason.NO_LABEL, Reason.LATE}

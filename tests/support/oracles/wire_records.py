@@ -16,7 +16,7 @@ import numpy as np
 from support.oracles.wire import BINARY, LIMITS, disagreement
 from support.oracles.wire_values import Pairs
 
-from stream_apple.core.codec.decode import Decoder
+from stream_apple.records.message.decode import Decoder
 
 
 def records(seed: int) -> Iterator[bytes | None]:

@@ -34,8 +34,8 @@ from stream_apple.adapters.kafka.topics import (
 from stream_apple.config import Config
 from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import memory_limit, queue_bytes, too_large, worker_bytes
-from stream_apple.core.codec.message_size import largest_dead_letter
 from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.records.message.message_size import largest_dead_letter
 
 _OUTAGE_MS = RETENTION_MS // 2
 """How long a worker may be down, such as over a weekend: `topics` keeps records for at least that long."""

@@ -14,14 +14,14 @@ from support.oracles import vowpal
 from support.restoring import restored
 
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.core.codec.decode import Decoder
-from stream_apple.core.codec.feature_hashing import feature_key, index_key
-from stream_apple.core.codec.feature_names import names_in
 from stream_apple.core.ngrams import add_ngrams, ngram_key, ngram_sizes
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation import preparation
 from stream_apple.learners.scores import Scores
+from stream_apple.records.message.decode import Decoder
+from stream_apple.records.message.feature_hashing import feature_key, index_key
+from stream_apple.records.message.feature_names import names_in
 
 MASK = 2**64 - 1
 LIMITS = Limits(1000, 1 << 20, 1e6, -1e9, 1e9, binary=False)

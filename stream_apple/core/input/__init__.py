@@ -1,1 +1,0 @@
-"""How a record of any shape becomes an example: the mapping that topics and files share."""

@@ -1,0 +1,355 @@
+"""From a parsed record of any shape to an example, by the mapping that the user has given.
+
+    a map                  a namespace with its path as name, at any depth
+    a number               a feature of this value
+    a text, true, false    a category: the feature `name=text`, whose value is 1
+    a list of texts        a set of categories
+    a list of numbers      a namespace with its path as name, whose features are called 0, 1, 2 ...
+    null, NaN, ""          nothing, as if the field were absent
+    all else               can't be read
+
+The same content gives the same example in every format. That is why an empty text is nothing: CSV has no other way to
+say that a value is missing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from math import isfinite, isnan
+from typing import Any, NamedTuple, NoReturn
+from uuid import UUID
+
+from stream_apple.records.mapping import ALL, Feature, FieldKind, InputMapping, zone_of
+from stream_apple.records.message.example import Example, Features
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.parsing import RefusedError
+from stream_apple.records.spelling import ParseError, are_values, in_json, spelled_label, spelled_number
+from stream_apple.records.times import milliseconds
+
+DEEPEST = 16
+"""How deep maps may be nested, the record included."""
+_MOST_KEPT = 1 << 16  # paths whose meaning is remembered: a stream may have any number
+_LARGE = 2.0**59  # smaller numbers need no further check as values of features
+_NUMBERS = frozenset({int, float})
+_PACKED = frozenset({"indices", "values"})
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Looking up a member in its enumeration costs as much as all else that is done with a field.
+_BY_VALUE = FieldKind.BY_VALUE
+
+_Spaces = dict[str, dict[str, float]]
+
+
+class Mapped(NamedTuple):
+    """An example, and how many of its features could not be read and were left out."""
+
+    example: Example
+    left_out: int
+
+
+class RecordMapper:
+    """Makes examples of records by one mapping. Several threads may use it at once."""
+
+    def __init__(self, mapping: InputMapping) -> None:
+        self.mapping = mapping
+        self._zone = zone_of(mapping.time_zone)
+        self.meanings = _Meanings(mapping)
+
+    def example(self, record: object) -> Mapped:
+        """Return the example in one parsed record; RefusedError if there is none.
+
+        record  a map, as the parser of a format returns it: from texts to maps, lists, texts, numbers, booleans, None,
+                and to bytes, Decimal, UUID, datetime if the format has them
+        """
+        fields = fields_of(record)
+        features, left_out = self._features(fields)
+        label, weight, name, timestamp_ms = self.labelling(fields)
+        return Mapped(Example(label, 1.0 if weight is None else weight, name, features, timestamp_ms), left_out)
+
+    def labelling(
+        self, fields: Mapping[str, Any]
+    ) -> tuple[float | None, float | None, str | int | bytes | None, int | None]:
+        """Return label, weight, id and time in the fields of a record, None for each that is absent.
+
+        RefusedError if one of them is invalid.
+        """
+        label, weight = self._held(fields, self.mapping.label), self._held(fields, self.mapping.weight)
+        return self._label(label), self._weight(weight), *self.name_and_time(fields)
+
+    def name_and_time(self, fields: Mapping[str, Any]) -> tuple[str | int | bytes | None, int | None]:
+        """Return the id of a record, and its time if a field holds it, else None; RefusedError if one is invalid."""
+        mapping = self.mapping
+        name = self._id(self._held(fields, mapping.id))
+        return name, self._time(self._held(fields, mapping.timestamp)) if mapping.timestamp else None
+
+    def has_label(self, fields: Mapping[str, Any]) -> bool:
+        """Return whether a record has a label, valid or not."""
+        return not _is_absent(self._held(fields, self.mapping.label))
+
+    def _held(self, record: Mapping[str, Any], path: str) -> object:
+        """Return the value at the path, None if there is none; an outer field with this path as name comes first."""
+        if not path:
+            return None
+        if path in record:
+            return record[path]
+        if self.mapping.separator not in path:
+            return None
+        found: object = record
+        for name in path.split(self.mapping.separator):
+            if not isinstance(found, dict):
+                return None
+            found = found.get(name)
+        return found
+
+    def _label(self, value: object) -> float | None:
+        if _is_absent(value):
+            return None
+        field, known = self.mapping.label, self.mapping.label_map
+        if known:
+            text = _text(value)
+            if text is None or text not in known:
+                raise RefusedError(Reason.BAD_LABEL, f"one of {', '.join(map(repr, known))} as {field!r}", value)
+            return known[text]
+        if isinstance(value, str):
+            try:
+                return spelled_label(f"{field!r}", value)
+            except ParseError:
+                return _refuse(Reason.BAD_LABEL, f"a number, true or false as {field!r} (or input.label_map)", value)
+        number = float_of(value)
+        if number is None:
+            return _refuse(Reason.WRONG_TYPE, f"a number, a boolean or a text as {field!r}", value)
+        if not isfinite(number):
+            return _refuse(Reason.BAD_LABEL, f"a finite number as {field!r}", value)
+        return number
+
+    def _weight(self, value: object) -> float | None:
+        if _is_absent(value):
+            return None
+        number = spelled_number(value) if isinstance(value, str) else None if value is True else float_of(value)
+        if number is None or number < 0 or not isfinite(number):
+            raise RefusedError(Reason.BAD_WEIGHT, f"a number of at least 0 as {self.mapping.weight!r}", value)
+        return number
+
+    def _id(self, value: object) -> str | int | bytes | None:
+        if value is None:
+            return None
+        if isinstance(value, UUID):
+            return str(value)
+        if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64:
+            return value
+        if isinstance(value, str | bytes):
+            return value
+        raise RefusedError(Reason.BAD_ID, f"text, bytes or an integer of 64 bits as {self.mapping.id!r}", value)
+
+    def _time(self, value: object) -> int:
+        try:
+            return milliseconds(value)
+        except ParseError as error:
+            found = "none" if value is None else value
+            raise RefusedError(Reason.BAD_TIMESTAMP, f"{error.expected} as {self.mapping.timestamp!r}", found) from None
+
+    def _features(self, record: dict[str, Any]) -> tuple[Features, int]:
+        where = self.mapping.features
+        features = record if where == ALL else self._held(record, where)
+        if not isinstance(features, dict):
+            wanted = f'a map as {where!r} (input.features = "*" takes all fields that have no role)'
+            raise RefusedError(Reason.NO_FEATURES, wanted, "none" if features is None else features)
+        if isinstance(features.get("indices"), bytes) and where != ALL:
+            if not _PACKED.issuperset(features) or not all(isinstance(part, bytes) for part in features.values()):
+                raise RefusedError(Reason.WRONG_TYPE, "packed features: indices and values as bytes alone", features)
+            return features, 0
+        walk = _Walk(self)
+        walk.map("", features, 1)
+        return walk.spaces, walk.left_out
+
+    def kind_of(self, path: str) -> FieldKind:
+        """Return what the field at `path` becomes; the path begins at the record."""
+        where = self.mapping.features
+        below = "" if where == ALL else where + self.mapping.separator
+        return self.meanings[path.removeprefix(below)].kind if path.startswith(below) else FieldKind.IGNORED
+
+    def parts_of_time(self, value: object) -> list[str]:
+        """Return hour, weekday and month of a time in the mapping's zone as categories; ParseError if it is no time."""
+        try:
+            local = (_EPOCH + timedelta(milliseconds=milliseconds(value))).astimezone(self._zone)
+        except OverflowError:
+            raise ParseError(f"a time that is before the year 10000 in {self.mapping.time_zone}, too", value) from None
+        return [f"hour={local.hour}", f"weekday={_WEEKDAYS[local.weekday()]}", f"month={local.month}"]
+
+
+class _Meanings(dict[str, Feature]):
+    """A cache of `InputMapping.feature` by path, filled when a path is first needed."""
+
+    def __init__(self, mapping: InputMapping) -> None:
+        super().__init__()
+        self._mapping = mapping
+
+    def __missing__(self, path: str) -> Feature:
+        found = self._mapping.feature(path)
+        if len(self) < _MOST_KEPT:
+            self[path] = found
+        return found
+
+
+class _Walk:
+    """Gathers the features of one record.
+
+    spaces    namespace -> name -> value
+    left_out  how many features could not be read
+    """
+
+    def __init__(self, mapper: RecordMapper) -> None:
+        self._mapper = mapper
+        self._separator = mapper.mapping.separator
+        self._strict = mapper.mapping.unreadable == "refuse"
+        self.spaces: _Spaces = {}
+        self.left_out = 0
+
+    def map(self, path: str, fields: Mapping[Any, Any], depth: int) -> None:
+        """Add all that the map at `path` holds."""
+        if depth > DEEPEST:
+            raise RefusedError(Reason.TOO_DEEP, f"maps at most {DEEPEST} deep", f"more at {_cut(path)!r}")
+        prefix = f"{path}{self._separator}" if path else ""
+        meanings, spaces = self._mapper.meanings, self.spaces
+        for name, value in fields.items():
+            if not isinstance(name, str):
+                raise RefusedError(Reason.WRONG_TYPE, "text as the name of a field", name)
+            whole = prefix + name
+            feature = meanings[whole]
+            kind, space, plain = feature
+            # The most frequent kinds are handled here: with a call for each field the walk would take thrice as long.
+            if kind is _BY_VALUE and type(value) is str and value:
+                plain, number = f"{plain}={value}", 1.0
+            elif kind is _BY_VALUE and type(value) in _NUMBERS and -_LARGE < value < _LARGE:
+                number = float(value)
+            else:
+                self._field(feature, whole, value, depth)
+                continue
+            names = spaces.get(space)
+            if names is None:
+                spaces[space] = {plain: number}
+            elif plain in names:
+                _refuse_again(whole)
+            else:
+                names[plain] = number
+
+    def _field(self, feature: Feature, path: str, value: object, depth: int) -> None:
+        if feature.kind is FieldKind.IGNORED or _is_absent(value):
+            return
+        if isinstance(value, dict):
+            self.map(path, value, depth + 1)
+        elif feature.kind is FieldKind.TIME:
+            self._time(path, value)
+        elif isinstance(value, list | tuple):
+            self._list(path, feature, value)
+        else:
+            self._scalar(feature, path, value)
+
+    def _scalar(self, feature: Feature, path: str, value: object) -> None:
+        text = _text(value) if feature.kind is FieldKind.CATEGORY or isinstance(value, _AS_TEXT) else None
+        if feature.kind is FieldKind.NUMBER and text is not None:
+            number = spelled_number(value) if isinstance(value, str) else float_of(value)
+            self._number(feature.space, feature.name, path, value, number)
+        elif text is not None:
+            self._put(feature.space, f"{feature.name}={text}", 1.0, path)
+        else:
+            self._number(feature.space, feature.name, path, value, float_of(value))
+
+    def _number(self, space: str, name: str, path: str, value: object, number: float | None) -> None:
+        if number is None:
+            self._unreadable(Reason.WRONG_TYPE, "a number, a text or a boolean", path, value)
+        elif are_values([number]):
+            self._put(space, name, number, path)
+        elif not isnan(number):
+            reason = Reason.OVERFLOW if isfinite(number) else Reason.BAD_VALUE
+            self._unreadable(reason, "a number below 2^60 (1.15e18) in size", path, value)
+
+    def _list(self, path: str, feature: Feature, items: Iterable[object]) -> None:
+        there = [(number, item) for number, item in enumerate(items) if not _is_absent(item)]
+        if all(isinstance(item, _AS_TEXT) for _, item in there) or feature.kind is FieldKind.CATEGORY:
+            texts = [_text(item) for _, item in there]
+            if None in texts:
+                self._unreadable(Reason.WRONG_TYPE, "texts or numbers in a list of categories", path, items)
+                return
+            for text in dict.fromkeys(texts):
+                self._put(feature.space, f"{feature.name}={text}", 1.0, path)
+            return
+        numbers = [None if isinstance(item, _AS_TEXT) else float_of(item) for _, item in there]
+        if None in numbers:
+            self._unreadable(Reason.WRONG_TYPE, "a list of texts, or one of numbers", path, items)
+            return
+        for (number, item), value in zip(there, numbers, strict=True):
+            self._number(path, str(number), f"{path}{self._separator}{number}", item, value)
+
+    def _time(self, path: str, value: object) -> None:
+        try:
+            parts = self._mapper.parts_of_time(value)
+        except ParseError as error:
+            self._unreadable(Reason.BAD_VALUE, error.expected, path, value)
+            return
+        for part in parts:
+            self._put(path, part, 1.0, path)
+
+    def _put(self, space: str, name: str, value: float, path: str) -> None:
+        names = self.spaces.get(space)
+        if names is None:
+            names = self.spaces[space] = {}
+        elif name in names:
+            _refuse_again(path)
+        names[name] = value
+
+    def _unreadable(self, reason: Reason, expected: str, path: str, found: object) -> None:
+        if self._strict:
+            raise RefusedError(reason, f"{expected} as {_cut(path)!r}", found)
+        self.left_out += 1
+
+
+def fields_of(record: object) -> dict[str, Any]:
+    """Return a parsed record as a map of fields; RefusedError if it is not a map."""
+    if not isinstance(record, dict):
+        raise RefusedError(Reason.WRONG_TYPE, "a map of fields", in_json(record))
+    return record
+
+
+_AS_TEXT: tuple[type, ...] = (str, bool, UUID)
+_SPELLED: Mapping[type, Callable[[Any], str]] = {
+    str: str,
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    float: repr,
+    Decimal: str,
+    UUID: str,
+}
+
+
+def _is_absent(value: object) -> bool:
+    return value is None or value == "" or value != value  # noqa: PLR0124  NaN alone differs from itself
+
+
+def _text(value: object) -> str | None:
+    """Return the value as a category spells it; None if it can't be one."""
+    spell = _SPELLED.get(type(value))
+    return None if spell is None else spell(value)
+
+
+def float_of(value: object) -> float | None:
+    """Return a number or a boolean as a float, infinity if it is too large for one; None for other values."""
+    if not isinstance(value, int | float | Decimal):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def _refuse(reason: Reason, expected: str, found: object) -> NoReturn:
+    raise RefusedError(reason, expected, in_json(found))
+
+
+def _refuse_again(path: str) -> NoReturn:
+    raise RefusedError(Reason.DUPLICATE_KEY, "each field once", f"{_cut(path)!r} again")
+
+
+def _cut(path: str) -> str:
+    return path if len(path) <= 80 else f"{path[:80]}..."

@@ -13,7 +13,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import click
@@ -86,6 +86,8 @@ class _Commands(click.Group):
         with _collecting_seldom(), noting_interrupts() as interrupted:
             try:
                 return super().main(*arguments, **settings)
+            except SystemExit as ended:
+                leave(ended.code)
             except Exception as error:
                 if interrupted():
                     leave(INTERRUPTED)
@@ -135,18 +137,19 @@ def _leave_full_output(error: OSError) -> NoReturn:
     os._exit(told.exit_code)
 
 
-def leave(code: int) -> NoReturn:
-    """End the process with this code; if Kafka's client was imported, without finalising the interpreter.
+def leave(code: int | str | None) -> NoReturn:
+    """End the process as `sys.exit` does; if Kafka's client was imported, without finalising the interpreter.
 
     A Kafka client that is destroyed while its request waits for brokers that are gone may abort the process
-    (librdkafka's assertion on `rd_kafka_enq_once`); one whose brokers refused it has ended it by SIGSEGV. The exit code
-    would then not be the documented one.
+    (librdkafka's assertion on `rd_kafka_enq_once`); one whose brokers refused it has ended it by SIGSEGV, and so has
+    one that a thread was still closing when a worker had stopped. The exit code would not be the documented one.
     """
-    if "confluent_kafka" not in sys.modules:
+    if "confluent_kafka" not in sys.modules or isinstance(code, str):
         sys.exit(code)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # each line was flushed when it was written
+            stream.flush()
+    os._exit(code or 0)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -45,7 +45,10 @@ def _ending_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Resul
     return CliRunner().invoke(cli.main, ["check"])
 
 
-@pytest.mark.parametrize(("ending", "code"), [("errors.BrokerError('gone')", 69), ("KeyboardInterrupt", 130)])
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [("raise errors.BrokerError('gone')", 69), ("raise KeyboardInterrupt", 130), ("sys.exit(3)", 3), ("return", 0)],
+)
 def test_clients_of_kafka_that_are_left_can_not_change_the_code(ending: str, code: int) -> None:
     """Nor the words: the interpreter is not taken apart where there may be one. Commands without Kafka end as usual."""
     script = (
@@ -54,7 +57,7 @@ def test_clients_of_kafka_that_are_left_can_not_change_the_code(ending: str, cod
         "atexit.register(lambda: os.kill(os.getpid(), signal.SIGSEGV))\n"
         "def failing():\n"
         "    print('said', end='')\n"
-        f"    raise {ending}\n"
+        f"    {ending}\n"
         "name = sys.argv.pop()\n"
         "importlib.import_module('stream_apple.cli.' + name).command = click.command()(failing)\n"
         "cli.main([name])\n"

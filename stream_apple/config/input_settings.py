@@ -59,8 +59,8 @@ class InputSettings(Section):
     id: FieldPath = OWN_MESSAGE.id
     """The field whose value comes back in the prediction: text, an integer or bytes."""
     timestamp: FieldPath = OWN_MESSAGE.timestamp
-    """The field that holds the event time: seconds or milliseconds since 1970, or ISO 8601. A record without it is a
-    dead letter. Empty: Kafka's timestamp of the record counts."""
+    """The field that holds the event time: ISO 8601, RFC 2822, or a number of seconds, milliseconds, microseconds, or
+    nanoseconds since 1970. A record without it is a dead letter. Empty: Kafka's timestamp of the record counts."""
     features: FeaturesPath = OWN_MESSAGE.features
     """The field whose map holds the features. `*`: every field that has no role here is a feature. Numbers stay
     numbers; texts, true and false become categories; null, NaN and an empty text mean that the feature is absent. A map
@@ -70,13 +70,15 @@ class InputSettings(Section):
     """The text between the names of a path. A field `user.zip` and the field `zip` of a map `user` are the same
     feature."""
     ignore: FieldPaths = ()
-    """The fields that are no features, by their path below `features`, or by a pattern: `debug.*`."""
+    """The fields that are no features, by their path below `features`, or by a pattern: `*_id`. A path stands for all
+    that lies below it, too."""
     categories: FieldPaths = ()
     """The fields whose numbers are categories, such as codes and identifiers."""
     numbers: FieldPaths = ()
     """The fields whose texts spell numbers, and whose true and false are the numbers 1 and 0."""
     times: FieldPaths = ()
-    """The fields that hold a time, in the forms of `timestamp`. Each becomes the categories hour, weekday and month."""
+    """The fields that hold a time, in the forms of `timestamp`. Each becomes the categories hour, weekday and month.
+    A time of day, such as 10:30, has an hour alone. The field of `timestamp` may be among them."""
     time_zone: ZoneName = OWN_MESSAGE.time_zone
     """The time zone of the hours, weekdays and months of `times`."""
     unreadable: Literal["refuse", "leave_out"] = OWN_MESSAGE.unreadable

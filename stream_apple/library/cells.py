@@ -15,6 +15,7 @@ import numpy as np
 
 from stream_apple.core.batch import TOO_LARGE
 from stream_apple.records.message.feature_hashing import feature_key
+from stream_apple.records.values import category_text
 
 _MOST_REMEMBERED = 1 << 18  # texts of one column whose keys are kept: a column of identifiers has ever more
 _PACKED = frozenset({"indices", "values"})
@@ -49,16 +50,11 @@ class UnreadableCellError(ValueError):
 
 def text_of(value: object, where: str) -> str:
     """Return a category's text, as the section `input` spells it; UnreadableCellError for what has no spelling."""
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, int | np.integer):
-        return str(int(value))
-    if isinstance(value, float | np.floating):
-        return repr(float(value))
-    if isinstance(value, Decimal):
-        return str(value)
+    cell = value.item() if isinstance(value, np.generic) else str(value) if isinstance(value, str) else value
+    if isinstance(cell, str | int | float | Decimal):
+        text = category_text(cell)
+        if text is not None:
+            return text
     raise UnreadableCellError(f"{where}: expected a text, a number or a boolean as category, found {value!r}")
 
 

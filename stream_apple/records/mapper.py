@@ -1,20 +1,11 @@
-"""From a parsed record of any shape to an example, by the mapping that the user has given.
+"""From a record to an example, by the mapping that the user has given.
 
-    a map                  a namespace with its path as name, at any depth
-    a number               a feature of this value
-    a text, true, false    a category: the feature `name=text`, whose value is 1
-    a list of texts        a set of categories
-    a list of numbers      a namespace with its path as name, whose features are called 0, 1, 2 ...
-    null, NaN, ""          nothing, as if the field were absent
-    all else               can't be read
-
-The same content gives the same example in every format. That is why an empty text is nothing: CSV has no other way to
-say that a value is missing.
+A record is a map of Python's own values, as the reader of a format returns it; `records/values.py` says what each value
+is. The same content gives the same example in every format.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, time, timedelta
 from math import isfinite, isnan
 from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
@@ -22,15 +13,17 @@ from uuid import UUID
 from stream_apple.records.mapping import ALL, Feature, FieldKind, InputMapping, zone_of
 from stream_apple.records.message.example import Example, Features
 from stream_apple.records.message.reasons import Reason
-from stream_apple.records.parsing import RefusedError
+from stream_apple.records.parsing import RefusedError, repeated
 from stream_apple.records.spelling import ParseError, are_values, in_json, spelled_label, spelled_number
-from stream_apple.records.times import milliseconds
+from stream_apple.records.times import hour_of, milliseconds
+from stream_apple.records.values import AS_CATEGORY, category_text, float_of, is_absent
 
 DEEPEST = 16
 """How deep maps may be nested, the record included."""
 _MOST_KEPT = 1 << 16  # paths whose meaning is remembered: a stream may have any number
 _LARGE = 2.0**59  # smaller numbers need no further check as values of features
 _NUMBERS = frozenset({int, float})
+_TIMES = (date, time)
 _PACKED = frozenset({"indices", "values"})
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,10 +42,14 @@ class Mapped(NamedTuple):
 
 
 class RecordMapper:
-    """Makes examples of records by one mapping. Several threads may use it at once."""
+    """Makes examples of records by one mapping. Several threads may use it at once.
 
-    def __init__(self, mapping: InputMapping) -> None:
+    truths_are_numbers  true and false are the numbers 1 and 0, as in messages of the product's own; else categories
+    """
+
+    def __init__(self, mapping: InputMapping, *, truths_are_numbers: bool = False) -> None:
         self.mapping = mapping
+        self.truths_are_numbers = truths_are_numbers
         self._zone = zone_of(mapping.time_zone)
         self.meanings = _Meanings(mapping)
 
@@ -85,29 +82,17 @@ class RecordMapper:
 
     def has_label(self, fields: Mapping[str, Any]) -> bool:
         """Return whether a record has a label, valid or not."""
-        return not _is_absent(self._held(fields, self.mapping.label))
+        return not is_absent(self._held(fields, self.mapping.label))
 
     def _held(self, record: Mapping[str, Any], path: str) -> object:
-        """Return the value at the path, None if there is none; an outer field with this path as name comes first."""
-        if not path:
-            return None
-        if path in record:
-            return record[path]
-        if self.mapping.separator not in path:
-            return None
-        found: object = record
-        for name in path.split(self.mapping.separator):
-            if not isinstance(found, dict):
-                return None
-            found = found.get(name)
-        return found
+        return held_at(record, path, self.mapping.separator)
 
     def _label(self, value: object) -> float | None:
-        if _is_absent(value):
+        if is_absent(value):
             return None
         field, known = self.mapping.label, self.mapping.label_map
         if known:
-            text = _text(value)
+            text = category_text(value)
             if text is None or text not in known:
                 raise RefusedError(Reason.BAD_LABEL, f"one of {', '.join(map(repr, known))} as {field!r}", value)
             return known[text]
@@ -124,7 +109,7 @@ class RecordMapper:
         return number
 
     def _weight(self, value: object) -> float | None:
-        if _is_absent(value):
+        if is_absent(value):
             return None
         number = spelled_number(value) if isinstance(value, str) else None if value is True else float_of(value)
         if number is None or number < 0 or not isfinite(number):
@@ -132,7 +117,7 @@ class RecordMapper:
         return number
 
     def _id(self, value: object) -> str | int | bytes | None:
-        if value is None:
+        if is_absent(value):
             return None
         if isinstance(value, UUID):
             return str(value)
@@ -151,17 +136,30 @@ class RecordMapper:
 
     def _features(self, record: dict[str, Any]) -> tuple[Features, int]:
         where = self.mapping.features
-        features = record if where == ALL else self._held(record, where)
+        features = record if where == ALL else self._below(record, where)
         if not isinstance(features, dict):
             wanted = f'a map as {where!r} (input.features = "*" takes all fields that have no role)'
             raise RefusedError(Reason.NO_FEATURES, wanted, "none" if features is None else features)
-        if isinstance(features.get("indices"), bytes) and where != ALL:
+        if where != ALL and isinstance(features.get("indices"), bytes):
             if not _PACKED.issuperset(features) or not all(isinstance(part, bytes) for part in features.values()):
                 raise RefusedError(Reason.WRONG_TYPE, "packed features: indices and values as bytes alone", features)
             return features, 0
         walk = _Walk(self)
         walk.map("", features, 1)
         return walk.spaces, walk.left_out
+
+    def _below(self, record: dict[Any, Any], where: str) -> object:
+        """Return the map at the path, or a map of all fields whose paths lie below it; None if there are none."""
+        prefix = where + self.mapping.separator
+        held = self._held(record, where)
+        flat = any(name.startswith(prefix) for name in record if isinstance(name, str))
+        if held is not None and not flat:
+            return held
+        found = list(_fields_below(record, where, self.mapping.separator))
+        names = dict(found)
+        if len(names) < len(found):
+            _refuse_again(f"{prefix}{repeated(name for name, _ in found)}")
+        return names or None
 
     def kind_of(self, path: str) -> FieldKind:
         """Return what the field at `path` becomes; the path begins at the record."""
@@ -170,7 +168,13 @@ class RecordMapper:
         return self.meanings[path.removeprefix(below)].kind if path.startswith(below) else FieldKind.IGNORED
 
     def parts_of_time(self, value: object) -> list[str]:
-        """Return hour, weekday and month of a time in the mapping's zone as categories; ParseError if it is no time."""
+        """Return hour, weekday and month of a time in the mapping's zone as categories; ParseError if it is no time.
+
+        A time of day has an hour alone.
+        """
+        hour = hour_of(value)
+        if hour is not None:
+            return [f"hour={hour}"]
         try:
             local = (_EPOCH + timedelta(milliseconds=milliseconds(value))).astimezone(self._zone)
         except OverflowError:
@@ -203,6 +207,7 @@ class _Walk:
         self._mapper = mapper
         self._separator = mapper.mapping.separator
         self._strict = mapper.mapping.unreadable == "refuse"
+        self._truths_are_numbers = mapper.truths_are_numbers
         self.spaces: _Spaces = {}
         self.left_out = 0
 
@@ -235,7 +240,7 @@ class _Walk:
                 names[plain] = number
 
     def _field(self, feature: Feature, path: str, value: object, depth: int) -> None:
-        if feature.kind is FieldKind.IGNORED or _is_absent(value):
+        if feature.kind is FieldKind.IGNORED or is_absent(value):
             return
         if isinstance(value, dict):
             self.map(path, value, depth + 1)
@@ -247,7 +252,8 @@ class _Walk:
             self._scalar(feature, path, value)
 
     def _scalar(self, feature: Feature, path: str, value: object) -> None:
-        text = _text(value) if feature.kind is FieldKind.CATEGORY or isinstance(value, _AS_TEXT) else None
+        as_category = isinstance(value, AS_CATEGORY) and not (isinstance(value, bool) and self._truths_are_numbers)
+        text = category_text(value) if feature.kind is FieldKind.CATEGORY or as_category else None
         if feature.kind is FieldKind.NUMBER and text is not None:
             number = spelled_number(value) if isinstance(value, str) else float_of(value)
             self._number(feature.space, feature.name, path, value, number)
@@ -258,7 +264,8 @@ class _Walk:
 
     def _number(self, space: str, name: str, path: str, value: object, number: float | None) -> None:
         if number is None:
-            self._unreadable(Reason.WRONG_TYPE, "a number, a text or a boolean", path, value)
+            hint = " (a time is for input.times, timestamp, categories, or ignore)" if isinstance(value, _TIMES) else ""
+            self._unreadable(Reason.WRONG_TYPE, f"a number, a text or a boolean{hint}", path, value)
         elif are_values([number]):
             self._put(space, name, number, path)
         elif not isnan(number):
@@ -266,16 +273,16 @@ class _Walk:
             self._unreadable(reason, "a number below 2^60 (1.15e18) in size", path, value)
 
     def _list(self, path: str, feature: Feature, items: Iterable[object]) -> None:
-        there = [(number, item) for number, item in enumerate(items) if not _is_absent(item)]
-        if all(isinstance(item, _AS_TEXT) for _, item in there) or feature.kind is FieldKind.CATEGORY:
-            texts = [_text(item) for _, item in there]
+        there = [(number, item) for number, item in enumerate(items) if not is_absent(item)]
+        if all(isinstance(item, AS_CATEGORY) for _, item in there) or feature.kind is FieldKind.CATEGORY:
+            texts = [category_text(item) for _, item in there]
             if None in texts:
                 self._unreadable(Reason.WRONG_TYPE, "texts or numbers in a list of categories", path, items)
                 return
             for text in dict.fromkeys(texts):
                 self._put(feature.space, f"{feature.name}={text}", 1.0, path)
             return
-        numbers = [None if isinstance(item, _AS_TEXT) else float_of(item) for _, item in there]
+        numbers = [None if isinstance(item, AS_CATEGORY) else float_of(item) for _, item in there]
         if None in numbers:
             self._unreadable(Reason.WRONG_TYPE, "a list of texts, or one of numbers", path, items)
             return
@@ -305,42 +312,37 @@ class _Walk:
         self.left_out += 1
 
 
+def held_at(record: Mapping[Any, Any], path: str, separator: str) -> object:
+    """Return the value at the path, None if there is none; an outer field with a longer part of it comes first."""
+    if not path:
+        return None
+    if path in record:
+        return record[path]
+    at = path.rfind(separator)
+    while at > 0:
+        inner = record.get(path[:at])
+        if isinstance(inner, dict) and (found := held_at(inner, path[at + len(separator) :], separator)) is not None:
+            return found
+        at = path.rfind(separator, 0, at)
+    return None
+
+
+def _fields_below(record: Mapping[Any, Any], path: str, separator: str) -> Iterator[tuple[Any, Any]]:
+    """Yield all fields whose paths lie below this one, with the rest of their paths."""
+    for name, value in record.items():
+        if name == path and isinstance(value, dict):
+            yield from value.items()
+        elif isinstance(name, str) and name.startswith(path + separator):
+            yield name.removeprefix(path + separator), value
+        elif isinstance(name, str) and path.startswith(name + separator) and isinstance(value, dict):
+            yield from _fields_below(value, path.removeprefix(name + separator), separator)
+
+
 def fields_of(record: object) -> dict[str, Any]:
     """Return a parsed record as a map of fields; RefusedError if it is not a map."""
     if not isinstance(record, dict):
         raise RefusedError(Reason.WRONG_TYPE, "a map of fields", in_json(record))
     return record
-
-
-_AS_TEXT: tuple[type, ...] = (str, bool, UUID)
-_SPELLED: Mapping[type, Callable[[Any], str]] = {
-    str: str,
-    bool: lambda value: "true" if value else "false",
-    int: str,
-    float: repr,
-    Decimal: str,
-    UUID: str,
-}
-
-
-def _is_absent(value: object) -> bool:
-    return value is None or value == "" or value != value  # noqa: PLR0124  NaN alone differs from itself
-
-
-def _text(value: object) -> str | None:
-    """Return the value as a category spells it; None if it can't be one."""
-    spell = _SPELLED.get(type(value))
-    return None if spell is None else spell(value)
-
-
-def float_of(value: object) -> float | None:
-    """Return a number or a boolean as a float, infinity if it is too large for one; None for other values."""
-    if not isinstance(value, int | float | Decimal):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf")
 
 
 def _refuse(reason: Reason, expected: str, found: object) -> NoReturn:

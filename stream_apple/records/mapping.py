@@ -41,7 +41,8 @@ class InputMapping(NamedTuple):
     label, weight, id, timestamp  paths of fields; "" = none; without a timestamp the record's own time counts
     label_map    text of a label -> number; empty: labels are numbers, or true and false
     features     path of the map that holds the features; or ALL
-    ignore, categories, numbers, times   paths below `features`, or shell patterns of such paths
+    ignore, categories, numbers, times   paths below `features`, or shell patterns of such paths; `ignore` also
+                 leaves out all that lies below these paths
     time_zone    the zone of the hours, weekdays and months that `times` become
     unreadable   what to do about a feature that can't be read: "refuse" the record, or "leave_out" and count it
     """
@@ -68,33 +69,44 @@ class InputMapping(NamedTuple):
     def feature(self, path: str) -> Feature:
         """Return what the field at `path`, below `features`, becomes.
 
-        If several lists name it, `ignore` wins, then `times`, `categories`, and `numbers`.
+        If several lists name it, `ignore` wins, then `times`, `categories`, and `numbers`. A field with a role is no
+        feature, except that `times` may name the timestamp, too.
         """
         space, _, name = path.rpartition(self.separator)
-        for kind, patterns in (
-            (FieldKind.IGNORED, (*self._roles(), *self.ignore)),
-            (FieldKind.TIME, self.times),
-            (FieldKind.CATEGORY, self.categories),
-            (FieldKind.NUMBER, self.numbers),
-        ):
-            if any(_matches(path, pattern) for pattern in patterns):
-                return Feature(kind, space, name)
-        return Feature(FieldKind.BY_VALUE, space, name)
+        if any(_lies_at(path, pattern, self.separator) for pattern in self.ignore):
+            return Feature(FieldKind.IGNORED, space, name)
+        kinds = ((FieldKind.TIME, self.times), (FieldKind.CATEGORY, self.categories), (FieldKind.NUMBER, self.numbers))
+        kind = next(
+            (kind for kind, listed in kinds if any(_matches(path, each) for each in listed)), FieldKind.BY_VALUE
+        )
+        for role in ("label", "weight", "id", "timestamp"):
+            if path == self._below(getattr(self, role)) and not (role == "timestamp" and kind is FieldKind.TIME):
+                return Feature(FieldKind.IGNORED, space, name)
+        return Feature(kind, space, name)
 
     def idle_patterns(self, paths: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield each pattern that matches none of these paths below `features`, after the name of its list."""
+        """Yield each pattern that matches none of these paths below `features`, after the name of its list.
+
+        The paths are those of all fields, and those of the maps around them.
+        """
         for setting in ("ignore", "categories", "numbers", "times"):
             for pattern in getattr(self, setting):
                 if not any(_matches(path, pattern) for path in paths):
                     yield setting, pattern
 
-    def _roles(self) -> list[str]:
-        """Return the paths, relative to the features, of the fields that have a role."""
-        paths = [path for path in (self.label, self.weight, self.id, self.timestamp) if path]
-        if self.features == ALL:
-            return paths
-        below = self.features + self.separator
-        return [path.removeprefix(below) for path in paths if path.startswith(below)]
+    def _below(self, path: str) -> str | None:
+        """Return a path of the record as a path below `features`; None if it lies elsewhere, or is empty."""
+        below = "" if self.features == ALL else self.features + self.separator
+        return path.removeprefix(below) if path and path.startswith(below) else None
+
+
+def _lies_at(path: str, pattern: str, separator: str) -> bool:
+    """Return whether the pattern matches the path, or the path of a map around it."""
+    while path:
+        if _matches(path, pattern):
+            return True
+        path = path.rpartition(separator)[0]
+    return False
 
 
 def _matches(path: str, pattern: str) -> bool:

@@ -18,12 +18,13 @@ from uuid import UUID
 import msgpack
 
 from stream_apple.records.framing import Schemas
-from stream_apple.records.mapper import RecordMapper, fields_of, float_of
+from stream_apple.records.mapper import RecordMapper, fields_of
 from stream_apple.records.mapping import FieldKind, InputMapping
 from stream_apple.records.message.first_bytes import is_json, schema_of
 from stream_apple.records.message.outer_map import LabelAndWeight, added_to_json, key_of_id, map_header
 from stream_apple.records.message.reasons import Reason
 from stream_apple.records.parsing import RefusedError, check_size, parsed_record
+from stream_apple.records.values import category_text, float_of
 
 _UNREADABLE = 1
 """The msgpack extension type for values that no format can make a feature of, such as a time of day."""
@@ -117,15 +118,16 @@ class OuterRecords:
             }
         if isinstance(value, list | tuple):
             return [self._plain(each, path) for each in value]
+        if isinstance(value, int) and value in _INTEGERS:
+            return value
+        kind_of_field = self._mapper.kind_of(path)
+        if isinstance(value, UUID) or kind_of_field is FieldKind.CATEGORY:
+            return category_text(value)
         if isinstance(value, Decimal | int):
-            if isinstance(value, int) and value in _INTEGERS:
-                return value
-            found = self._mapper.kind_of(path)
-            if found is FieldKind.TIME:
-                return _nothing(value)  # no time can be such a number
-            return str(value) if found is FieldKind.CATEGORY else float_of(value)
-        if isinstance(value, UUID):
-            return str(value)
+            # No time can be such a number.
+            return _nothing(value) if kind_of_field is FieldKind.TIME else float_of(value)
+        if isinstance(value, time):
+            return value.isoformat() if kind_of_field is FieldKind.TIME else _nothing(value)
         if isinstance(value, date):
             moment = value if isinstance(value, datetime) else datetime.combine(value, time())
             return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -130,7 +130,7 @@ def test_decimals_of_parquet(tmp_path: Path) -> None:
     mapping = InputMapping(features="*", categories=("code",), timestamp="at")
     read = read_examples(path, roles=ColumnRoles(mapping=mapping))
     example = next(read)
-    assert example == Example(1.5, 1.0, None, {"": {"code=1.50": 1.0, "amount": 1.5}}, 1500)
+    assert example == Example(1.5, 1.0, None, {"": {"code=1.5": 1.0, "amount": 1.5}}, 1500)
     with pytest.raises(InputFileError, match=r"row 2: expected a time .* as 'at', found none"):
         next(read)
 

@@ -1,6 +1,6 @@
 """What the fields of a record become, kind by kind; what is refused, and what is left out."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -113,6 +113,8 @@ def test_lists_by_name_or_pattern() -> None:
     record = {
         "debug": {"anything": [[[]]]},
         "secret_1": object(),
+        "secret_2": {"deep": 1},
+        "debug.flat.deep": 2,
         "zip": 1234,
         "codes": [1, 2.5],
         "price": "3.50",
@@ -127,6 +129,58 @@ def test_lists_by_name_or_pattern() -> None:
     assert refusal({"price": "3,50"}, mapping).reason is Reason.WRONG_TYPE
     assert refusal({"at": "yesterday"}, mapping).reason is Reason.BAD_VALUE
     assert "year 10000 in Asia/Tokyo" in str(refusal({"at": "9999-12-31T23:59:59Z"}, mapping))
+
+
+def test_what_is_ignored_is_ignored_as_a_whole() -> None:
+    """`a` stands for the map `a`, and for the columns `a.b` of a flat record."""
+    mapping = FLAT._replace(ignore=("a", "b.*"))
+    for record in ({"a": {"b": {"c": 1}}, "ab": 2}, {"a.b.c": 1, "ab": 2}, {"a.b": {"c": 1}, "ab": 2}):
+        assert features(record, mapping) == {"": {"ab": 2.0}}
+    assert features({"b": 1, "b.c": 2}, mapping) == {"": {"b": 1.0}}
+
+
+def test_features_of_a_flat_record_lie_below_their_path() -> None:
+    """A column next to the payload may give the label away."""
+    mapping = InputMapping(label="y", features="p.q")
+    expected = {"": {"a": 1.0}, "b": {"c": 2.0}}
+    for record in (
+        {"y": 1, "leak": 1, "p": {"leak": 1, "q": {"a": 1, "b": {"c": 2}}}},
+        {"y": 1, "leak": 1, "p.leak": 1, "p.q.a": 1, "p.q.b.c": 2},
+        {"y": 1, "leak": 1, "p": {"leak": 1, "q.a": 1, "q.b.c": 2}},
+        {"y": 1, "leak": 1, "p.q": {"a": 1, "b.c": 2}},
+        {"y": 1, "p.q": {"a": 1}, "p.q.b": {"c": 2}},
+    ):
+        assert features(record, mapping) == expected
+    assert refusal({"p.q": {"a": 1}, "p.q.a": 2}, mapping).reason is Reason.DUPLICATE_KEY
+
+
+def test_times_and_dates() -> None:
+    """A time of day has an hour alone; a date is its midnight; both may be categories."""
+    mapping = FLAT._replace(times=("at", "clock"), categories=("day", "slot"))
+    record = {"at": date(2024, 5, 1), "clock": time(10, 30), "day": date(2024, 5, 1), "slot": time(10, 30)}
+    expected = {
+        "at": {"hour=0": 1.0, "weekday=wednesday": 1.0, "month=5": 1.0},
+        "clock": {"hour=10": 1.0},
+        "": {"day=2024-05-01": 1.0, "slot=10:30:00": 1.0},
+    }
+    assert features(record, mapping) == expected
+    assert features({name: str(value) for name, value in record.items()}, mapping) == expected, "as CSV spells them"
+    assert "input.times, timestamp, categories, or ignore" in str(refusal({"at": date(2024, 5, 1)}))
+
+
+def test_the_time_of_a_record_may_be_a_feature_too() -> None:
+    """A field with a role is no feature, unless `times` names the timestamp."""
+    mapping = FLAT._replace(timestamp="at", times=("at",))
+    assert set(features({"at": "2024-05-01T10:00:00Z"}, mapping)["at"]) == {"hour=10", "weekday=wednesday", "month=5"}
+    assert features({"at": "2024-05-01T10:00:00Z", "x": 1}, FLAT._replace(timestamp="at")) == {"": {"x": 1.0}}
+
+
+def test_truths_of_messages_of_the_own_shape() -> None:
+    """There true is the number 1; a category is a text."""
+    found = RecordMapper(InputMapping(), truths_are_numbers=True).example(
+        {"features": {"a": True, "b": False, "c": "x"}}
+    )
+    assert found.example.features == {"": {"a": 1.0, "b": 0.0, "c=x": 1.0}}
 
 
 class TestRoles:
@@ -144,6 +198,20 @@ class TestRoles:
     def test_labels_that_are_none(self, value: object) -> None:
         """Which of two words is 1 is not guessed."""
         assert refusal({"label": value}).reason in {Reason.BAD_LABEL, Reason.WRONG_TYPE}
+
+    @pytest.mark.parametrize(
+        "record",
+        [{"l": {"y": 1, "i": "k"}}, {"l.y": 1, "l.i": "k"}, {"l": {"i": "k"}, "l.y": 1}, {"l": {"y": 1}, "l.i": "k"}],
+    )
+    def test_paths_of_roles(self, record: dict[str, Any]) -> None:
+        """A nested field and a flat one of the same path are the same field."""
+        example = RecordMapper(FLAT._replace(label="l.y", id="l.i")).example({**record, "x": 1}).example
+        assert (example.label, example.id, example.features) == (1.0, "k", {"": {"x": 1.0}})
+
+    def test_ids(self) -> None:
+        """A UUID is its text; an empty id is none."""
+        for value, expected in ((UUID(int=5), str(UUID(int=5))), ("", None), (7, 7), (b"x", b"x")):
+            assert RecordMapper(FLAT).example({"id": value}).example.id == expected
 
     def test_a_map_of_labels(self) -> None:
         """Its keys are what the label's text is; all others are refused, numbers too."""

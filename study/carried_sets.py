@@ -15,7 +15,7 @@ import xxhash
 from stream_apple.config.duration import DAY
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.demo.clicks import clicks
-from stream_apple.learners.apple.options import Loss
+from stream_apple.learners.apple.options import LossName
 from stream_apple.offline.dataset import read_batch
 from study.held_out_sets import arrays, streams
 
@@ -28,7 +28,7 @@ _IN_TIME = ("eeg", "cal-housing")
 class CarriedSet(NamedTuple):
     """Examples, how they are learned, and the first row from which all labels are turned over; 0 if none are."""
 
-    loss: Loss
+    loss: LossName
     classes: int
     batch: Batch
     flip: int = 0
@@ -49,7 +49,7 @@ def _batch_of(rows: Iterable[Mapping[Any, Any]], labels: Iterable[float]) -> Bat
     return Batch(np.array(ends), np.array(keys, np.uint64), np.array(values, np.float32), given, np.ones(len(given)))
 
 
-def _of_arrays(found: SimpleNamespace, loss: Loss, classes: int) -> CarriedSet:
+def _of_arrays(found: SimpleNamespace, loss: LossName, classes: int) -> CarriedSet:
     """Return a set of scikit-learn's, shuffled."""
     order = np.random.default_rng(2).permutation(len(found.target))
     rows = [dict(enumerate(row)) for row in found.data[order].tolist()]
@@ -57,7 +57,7 @@ def _of_arrays(found: SimpleNamespace, loss: Loss, classes: int) -> CarriedSet:
     return CarriedSet(loss, classes, _batch_of(rows, 2.0 * labels - 1.0 if loss == "logistic" else labels))
 
 
-def _of_river(stream: Iterable[tuple[Mapping[Any, Any], Any]], loss: Loss, classes: int, count: int) -> CarriedSet:
+def _of_river(stream: Iterable[tuple[Mapping[Any, Any], Any]], loss: LossName, classes: int, count: int) -> CarriedSet:
     """Return the first `count` examples of a stream of River's; classes are numbered as they come."""
     rows, labels = [], []
     known: dict[Any, int] = {}
@@ -98,7 +98,7 @@ def carried_sets(count: int) -> Iterator[tuple[str, CarriedSet]]:
         yield name, _of_arrays(getattr(shipped, f"load_{name}")(), "softmax", classes)
     yield "breast cancer", _of_arrays(shipped.load_breast_cancer(), "logistic", 0)
     yield "diabetes", _of_arrays(shipped.load_diabetes(), "squared", 0)
-    makers: dict[str, tuple[Callable[[], Any], Loss, int]] = {
+    makers: dict[str, tuple[Callable[[], Any], LossName, int]] = {
         "bananas": (river.datasets.Bananas, "logistic", 0),
         "phishing": (river.datasets.Phishing, "logistic", 0),
         "segments": (river.datasets.ImageSegments, "softmax", 7),

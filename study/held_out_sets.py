@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from stream_apple.learners.apple.options import Loss
+from stream_apple.learners.apple.options import LossName
 
 _SEED = 3
 
 
-def arrays(count: int) -> Iterator[tuple[str, SimpleNamespace, Loss, int]]:
+def arrays(count: int) -> Iterator[tuple[str, SimpleNamespace, LossName, int]]:
     """Yield name, examples as scikit-learn has them, loss, and number of classes."""
     from sklearn import datasets as made
 
@@ -51,10 +51,10 @@ def arrays(count: int) -> Iterator[tuple[str, SimpleNamespace, Loss, int]]:
         kinds = np.unique(target)
         labels = np.searchsorted(kinds, target) if loss != "squared" else target
         classes = len(kinds) if loss == "softmax" else 0
-        yield name, SimpleNamespace(data=data, target=labels), cast("Loss", loss), classes
+        yield name, SimpleNamespace(data=data, target=labels), cast("LossName", loss), classes
 
 
-def streams() -> Mapping[str, tuple[Callable[[], Any], Loss, int]]:
+def streams() -> Mapping[str, tuple[Callable[[], Any], LossName, int]]:
     """Return, by name, what makes a stream of River's, its loss, and its number of classes."""
     from river.datasets import synth
 

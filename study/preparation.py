@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.errors import InputFileError
-from stream_apple.learners.apple.options import MAX_FEATURES_PER_EXAMPLE, Loss
+from stream_apple.learners.apple.options import MAX_FEATURES_PER_EXAMPLE, LossName
 from stream_apple.offline.dataset import read_batch
 from stream_apple.whole_files import whole_file
 from study.data_sets import DataSet
@@ -46,7 +46,9 @@ class SetFacts(NamedTuple):
     without: tuple[str, ...]
 
 
-def prepare(data_set: DataSet, rows: int, loss: Loss, folder: Path, columns: frozenset[str] = frozenset()) -> SetFacts:
+def prepare(
+    data_set: DataSet, rows: int, loss: LossName, folder: Path, columns: frozenset[str] = frozenset()
+) -> SetFacts:
     """Prepare at most `rows` rows of the set, unless that was done before; return its facts.
 
     columns  fields of `Batch` to fill besides those always filled
@@ -86,7 +88,7 @@ def load_set(data_set: DataSet, rows: int, folder: Path, columns: frozenset[str]
     return load_arrays(prepare(data_set, rows, "logistic", folder, columns).arrays)
 
 
-def _make(data_set: DataSet, rows: int, loss: Loss, columns: frozenset[str], arrays: Path) -> None:
+def _make(data_set: DataSet, rows: int, loss: LossName, columns: frozenset[str], arrays: Path) -> None:
     batch = read_batch([data_set.path], _LIMITS, columns=columns)
     labelled = np.flatnonzero(~np.isnan(batch.labels))
     if len(labelled) < _FEWEST_ROWS:
@@ -115,7 +117,7 @@ def _make(data_set: DataSet, rows: int, loss: Loss, columns: frozenset[str], arr
 
 
 def _labels(
-    labels: NDArray[np.float64], labelled: NDArray[np.int64], data_set: DataSet, problem: Problem, loss: Loss
+    labels: NDArray[np.float64], labelled: NDArray[np.int64], data_set: DataSet, problem: Problem, loss: LossName
 ) -> NDArray[np.float64]:
     """Return the labels that are learned: 0 and 1 (logistic loss: -1 and 1), or scaled to the manifest's range."""
     found = np.unique(labels[labelled])

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from stream_apple.learners.apple.options import Loss, Options
+from stream_apple.learners.apple.options import LossName, Options
 
 GRID = (0.06, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Learning rates to choose from."""
@@ -31,5 +31,5 @@ class StudySettings(NamedTuple):
     rates: tuple[float, ...] = GRID
     epochs: tuple[int, ...] = (6,)
     bits: int | None = None
-    loss: Loss = Options.loss
+    loss: LossName = Options.loss
     timing: bool = True

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, NamedTuple, Self
 
-from stream_apple.learners.apple.options import Loss, Options
+from stream_apple.learners.apple.options import LossName, Options
 from study.methods import METHODS
 
 Problem = Literal["binary", "regression"]
@@ -28,7 +28,7 @@ class Task(NamedTuple):
     seed: int
     epochs: int
     bits: int
-    loss: Loss
+    loss: LossName
 
     def options(self) -> Options:
         """Return the options of the learner; Vowpal Wabbit gets loss, bits and learning rate, too."""

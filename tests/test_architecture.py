@@ -23,6 +23,8 @@ from collections.abc import Iterator
 import pytest
 from support.source_files import FILES, PACKAGE, ROOT, STUDY_FILES, dotted_name, part_of, tree_of
 
+from stream_apple.learners.losses import LOSSES
+
 _CORE = {
     "core",
     "records.message",
@@ -519,6 +521,31 @@ def test_a_worker_loads_nothing_that_it_does_not_need() -> None:
     assert done.stdout.split() == []
 
 
+def _compared_losses(tree: ast.AST) -> list[str]:
+    """The comparisons of a loss with another one, or of anything with the name of a loss."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare):
+            continue
+        for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
+            told_apart = isinstance(operator, ast.Eq | ast.NotEq | ast.In | ast.NotIn | ast.Is | ast.IsNot)
+            if told_apart and "None" not in map(ast.unparse, (left, right)):
+                leaves = [leaf for side in (left, right) for leaf in getattr(side, "elts", [side])]
+                texts = {leaf.value for leaf in leaves if isinstance(leaf, ast.Constant)}
+                names = {getattr(leaf, "id", getattr(leaf, "attr", "")).strip("_").lower() for leaf in leaves}
+                if texts & LOSSES.keys() or names & {"loss", *LOSSES}:
+                    found.append(f"line {node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def test_only_losses_know_which_loss_is_which() -> None:
+    """All else asks the `Loss`, or calls a function that takes its number."""
+    of_losses = {PACKAGE / "learners" / name for name in ("losses.py", "loss_functions.py")}
+    found = {path: _compared_losses(tree_of(path)) for path in FILES if path not in of_losses}
+    assert {path: compared for path, compared in found.items() if compared} == {}
+    assert all(_compared_losses(tree_of(path)) for path in of_losses - {PACKAGE / "learners" / "losses.py"})
+
+
 def test_modules_say_what_they_own() -> None:
     """Every module has a docstring."""
     assert [path for path in (*FILES, *STUDY_FILES) if not ast.get_docstring(tree_of(path))] == []
@@ -572,6 +599,25 @@ class TestRules:
         """To a layer below, and to the folder itself."""
         source = "from stream_apple.stream.log.ports import Record\nfrom stream_apple.stream.merging import rounds"
         assert _upward("merging", ast.parse(source)) == []
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "options.loss == 'squared'",
+            "if kind in ('logistic', 'softmax'): pass",
+            "loss != SQUARED",
+            "self._loss is SOFTMAX",
+            "0 < 1 == (rule.loss == number)",
+        ],
+    )
+    def test_comparisons_of_losses_are_found(self, source: str) -> None:
+        """By name, by object, and by number."""
+        assert _compared_losses(ast.parse(source))
+
+    @pytest.mark.parametrize("source", ["loss < best", "loss.real_valued", "loss is None", "method == 'linear'"])
+    def test_other_comparisons_are_allowed(self, source: str) -> None:
+        """Of values of a loss, and of what else has a name."""
+        assert _compared_losses(ast.parse(source)) == []
 
     @pytest.mark.parametrize(
         "source",

@@ -21,7 +21,7 @@ def settings_of(config: Config) -> ModelSettings:
     if config.merging:
         check_mergeable(options)
     registry = registry_of(config)
-    predictions = PredictionFormat(config.output.probabilities_with(options.loss), config.output.format)
+    predictions = PredictionFormat(config.output.probabilities_with(options.objective), config.output.format)
     if registry is not None and config.output.format == "avro":
         subject = f"{config.topics.predictions}-value"
         predictions = predictions._replace(schema=lambda: registry.registered(subject, avro_schema()))
@@ -33,7 +33,7 @@ def settings_of(config: Config) -> ModelSettings:
             max_weight=limits.max_weight,
             min_label=limits.min_label,
             max_label=limits.max_label,
-            binary=options.loss == "logistic",
+            binary=options.objective.binary,
             classes=options.classes,
         ),
         epoch_length_ms=config.epochs.length,

@@ -10,7 +10,8 @@ import click
 from stream_apple.cli.output import say
 from stream_apple.config import config_of
 from stream_apple.core.compile_notice import tell_of_compiling
-from stream_apple.learners.apple.options import CLASSES, Loss, Method
+from stream_apple.learners.apple.options import CLASSES, Method
+from stream_apple.learners.losses import LOSSES
 
 _FURTHER: tuple[dict[str, object], ...] = (
     {"drift": "ignore"},
@@ -62,8 +63,8 @@ def _named(chosen: dict[str, dict[str, object]] | None) -> str | None:
 def _methods_and_losses() -> Iterator[dict[str, object]]:
     """Yield the settings of each allowed pair of method and loss."""
     for method in get_args(Method):
-        for loss in get_args(Loss):
-            chosen: dict[str, object] = {"method": method, "loss": loss}
-            if loss == "softmax":
+        for loss in LOSSES.values():
+            chosen: dict[str, object] = {"method": method, "loss": loss.name}
+            if loss.multiclass:
                 chosen["classes"] = CLASSES.low  # the number of classes changes no code
             yield chosen

@@ -257,7 +257,7 @@ def _limits(config: Config, options: "LearnerOptions", *, of_workers: bool) -> L
         max_weight=configured.max_weight,
         min_label=configured.min_label,
         max_label=configured.max_label,
-        binary=options.loss == "logistic",
+        binary=options.objective.binary,
         classes=options.classes,
     )
 

@@ -7,7 +7,6 @@ from rich import box
 from rich.table import Table
 
 from stream_apple.cli.output import say, table_console
-from stream_apple.learners.losses import SOFTMAX
 from stream_apple.offline.evaluation import ALIKE, Run
 from stream_apple.offline.plot import draw_learning_curve
 from stream_apple.whole_files import whole_file
@@ -26,7 +25,7 @@ def write_run(run: Run, predictions: Path | None, picture: Path | None) -> None:
 def _lines_of(run: Run) -> Iterator[str]:
     """Yield a line for each training example: its score, or its class and that class's probability."""
     scores = run.scores
-    if run.loss != SOFTMAX:
+    if not run.loss.multiclass:
         yield from (f"{score!r}\n" for score in scores.predictions.tolist())
         return
     pairs = zip(scores.predictions.tolist(), scores.probabilities.tolist(), strict=True)

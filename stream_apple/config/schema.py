@@ -16,6 +16,7 @@ from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, Regist
 from stream_apple.config.secrets import shown
 from stream_apple.config.section import LISTED, Integer, Number, Section, expected_as, text_field, when_text
 from stream_apple.learners.apple.options import DECLARED, IntegerBounds, why_not_merged
+from stream_apple.learners.losses import Loss
 from stream_apple.records.mapping import OWN_MESSAGE, InputMapping
 
 
@@ -339,13 +340,13 @@ class OutputSettings(Section):
     as `probability`. `all`: with softmax also those of all classes, in the order of their labels, as `probabilities`.
     """
 
-    def probabilities_with(self, loss: str) -> Literal["none", "one", "all"]:
+    def probabilities_with(self, loss: Loss) -> Literal["none", "one", "all"]:
         """Return which probabilities predictions of models with this loss have."""
-        if loss == "squared":
+        if loss.real_valued:
             return "none"
-        return self.probabilities if loss == "softmax" else "one"
+        return self.probabilities if loss.multiclass else "one"
 
-    def identity(self, loss: str) -> dict[str, str]:
+    def identity(self, loss: Loss) -> dict[str, str]:
         """Return what the bytes of predictions depend on."""
         return {"format": self.format, "probabilities": self.probabilities_with(loss)}
 
@@ -461,17 +462,13 @@ class Config(Section):
     def _check_labels(self, setting: str, labels: Iterable[float]) -> None:
         """Raise ValueError for a label of which workers would make a dead letter, as their loss knows no such label."""
         options = self.learner.options()
-        loss, classes = options.loss, options.classes
-        if loss == "squared":
+        known = options.objective.known_labels(options.classes)
+        if known is None:
             return  # a joiner need not know the limits of its workers
-        known, expected = (
-            (range(classes), f"whole numbers from 0 to {classes - 1}")
-            if loss == "softmax"
-            else ((-1, 0, 1), "labels of 1 or -1 (0 is read as -1)")
-        )
+        allowed, expected = known
         for label in labels:
-            if label not in known:
-                raise ValueError(f"{setting}: expected {expected} with learner.loss = {loss}, found {label:g}")
+            if label not in allowed:
+                raise ValueError(f"{setting}: expected {expected} with learner.loss = {options.loss}, found {label:g}")
 
     @property
     def impression_shape(self) -> InputMapping | None:
@@ -521,9 +518,9 @@ class Config(Section):
                 f"join.emit, join.several: expected several = first with emit = on_outcome, which can't take back what "
                 f"it has sent when a further outcome comes, found {self.join.several}"
             )
-        if self.join.several == "sum" and (loss := self.learner.options().loss) != "squared":
+        if self.join.several == "sum" and not (loss := self.learner.options().objective).real_valued:
             raise ValueError(
-                f"join.several: expected first, last or max with learner.loss = {loss}, whose labels are "
+                f"join.several: expected first, last or max with learner.loss = {loss.name}, whose labels are "
                 f"no amounts, found sum"
             )
         self._check_labels("join.outcome_label_map", self.join.outcome_label_map.values())
@@ -544,7 +541,7 @@ class Config(Section):
         return settings | {
             "learner": self.learner.identity(),
             "input": self.input.identity() | {"registry": bool(self.registry)},
-            "output": self.output.identity(self.learner.options().loss),
+            "output": self.output.identity(self.learner.options().objective),
         }
 
     def redacted(self) -> dict[str, dict[str, Any]]:

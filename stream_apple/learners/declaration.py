@@ -11,6 +11,8 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar, NamedTuple, Self, cast, get_args
 
+from stream_apple.learners.losses import LOSSES, Loss
+
 _NUMBERS: dict[Any, Any] = {int: Integral, float: Real}
 """The kinds of numbers, and the types that are of a kind, those of NumPy included."""
 
@@ -111,9 +113,15 @@ class SystemOptions:
 
     system: ClassVar[str]
     LEAST_BITS: ClassVar[int] = 8
+    loss: Any
     classes: Any = 0
     pending_labels: Any = 0
     ngrams: Any = ()
+
+    @property
+    def objective(self) -> Loss:
+        """The loss that is minimized, found by its name."""
+        return LOSSES[self.loss]
 
     @property
     def name(self) -> str:

@@ -1,218 +1,61 @@
-"""The loss functions: the value of each, its slope and curvature, the bounds of scores, and what a score stands for.
+"""The losses that learners minimize: what labels each has, and what its scores stand for.
 
 With label y and score s:
 
-    SQUARED   (s - y)^2             s is the expected label; it is clipped to the labels seen so far
-    LOGISTIC  log(1 + exp(-s * y))  y is -1 or 1; s is the log-odds of 1, within +-LOG_ODDS_BOUND
-    SOFTMAX   -log p[y]             y is one of k classes, each of which has a score; p is the `softmax` of the scores
+    squared   (s - y)^2             s is the expected label; it is clipped to the labels seen so far
+    logistic  log(1 + exp(-s * y))  y is -1 or 1; s is the log-odds of 1, within +-LOG_ODDS_BOUND
+    softmax   -log p[y]             y is one of k classes, each of which has a score; p is the softmax of the scores
 
-The softmax loss equals the logistic loss of label 1 at a margin that `multiclass/class_update.py` derives. So its slope
-and its step are those of LOGISTIC; only its bounds and the meaning of its scores are its own.
+Code that depends on the loss asks its `Loss`. Inside kernels it calls a function of `loss_functions.py`, and passes
+`Loss.number`. Nothing else compares losses. The configuration is read before numpy is loaded, so nothing is imported
+here.
 """
 
-import math
-from typing import Any, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
-
-from stream_apple.core.jit import kernel, part, routine
-
-_Numbers: TypeAlias = NDArray[np.float64]
-_Index: TypeAlias = Any  # np.uint64 once compiled
-
-SQUARED, LOGISTIC, SOFTMAX = range(3)
-LOSSES = ("squared", "logistic", "softmax")
-"""Their names in options, in this order."""
-LOG_ODDS_BOUND = 50.0  # as in Vowpal Wabbit; a class's score is at most so far below the largest
-SATURATED_MARGIN = 24 * math.log(2)  # above it the logistic loss is 0 in float32: no update (as in Vowpal Wabbit)
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Literal
 
 
-@routine
-def loss_of(loss: int, score: float, label: float) -> float:
-    """Return the loss of a score."""
-    if loss == SQUARED:
-        miss = score - label
-        return miss * miss
-    margin = score * label
-    return math.log1p(math.exp(-abs(margin))) - min(margin, 0.0)
+@dataclass(frozen=True)
+class Loss:
+    """A loss function.
 
-
-@kernel
-def write_losses(loss: int, scores: _Numbers, labels: _Numbers, losses: _Numbers) -> None:
-    """Write the loss of each score, float64[n] each; NaN without a label."""
-    for k in range(len(scores)):
-        losses[k] = loss_of(loss, scores[k], labels[k])
-
-
-@kernel
-def write_probabilities(scores: _Numbers, probabilities: _Numbers) -> None:
-    """Write the probability of label 1, float64[n], by scores that are log-odds, float64[n]."""
-    for k in range(len(scores)):
-        probabilities[k] = expected_label(LOGISTIC, scores[k])
-
-
-@routine
-def slope_of(loss: int, score: float, label: float) -> float:
-    """Return the loss's derivative by the score."""
-    return 2.0 * (score - label) if loss == SQUARED else -label / (1.0 + math.exp(score * label))
-
-
-@routine
-def squared_slope(loss: int, score: float, label: float) -> float:
-    """Return the square of the loss's derivative by the score; 0 above SATURATED_MARGIN."""
-    if loss == SQUARED:
-        miss = score - label
-        return 4.0 * (miss * miss)
-    margin = score * label
-    slope = 1.0 / (1.0 + math.exp(margin))
-    return 0.0 if margin > SATURATED_MARGIN else slope * slope
-
-
-@part
-def descent_of(loss: int, score: float, label: float) -> tuple[float, float]:
-    """Return minus the slope of the loss, and its curvature, for Newton's method; of half the loss if it is squared.
-
-    A logistic curvature is never below the squared slope: where the score is far from 0 it would be next to nothing.
+    name    in options
+    number  by which kernels know it
+    labels  what labels are: real numbers; one of two, -1 and 1; or the number of a class
     """
-    if loss == SQUARED:
-        return label - score, 1.0
-    slope = label / (1.0 + math.exp(score * label))
-    return slope, max(slope * slope, abs(slope) * (1.0 - abs(slope)))
+
+    name: str
+    number: int
+    labels: Literal["real", "binary", "class"]
+
+    @property
+    def real_valued(self) -> bool:
+        """Whether labels are real numbers, and a score is the expected label."""
+        return self.labels == "real"
+
+    @property
+    def binary(self) -> bool:
+        """Whether labels are -1 and 1, and a score is the log-odds of 1; a label of 0 is read as -1."""
+        return self.labels == "binary"
+
+    @property
+    def multiclass(self) -> bool:
+        """Whether labels are numbers of classes, and each class has a score."""
+        return self.labels == "class"
+
+    def known_labels(self, classes: int) -> tuple[Container[float], str] | None:
+        """Return the labels that examples may have, and the same in words; None if any number is a label.
+
+        classes  the number of classes; 0 if this is not the loss of classes
+        """
+        if self.real_valued:
+            return None
+        if self.multiclass:
+            return range(classes), f"whole numbers from 0 to {classes - 1}"
+        return (-1, 0, 1), "labels of 1 or -1 (0 is read as -1)"
 
 
-@routine
-def invariant_step(loss: int, score: float, label: float, rate: float, sensitivity: float) -> float:
-    """Return the length of the step along the gradient: the limit of many small steps whose rates sum to `rate`.
-
-    `sensitivity` is the score's change per unit of step. Karampatziakis and Langford 2011, table 1. For the logistic
-    loss the new margin m' solves m' + e^m' = m + e^m + rate * sensitivity = z, so e^m' = W(e^z), Lambert's W. One
-    iteration of Fritsch, Shafer and Crowley 1973 from Vowpal Wabbit's first guess comes within 9e-5 of W, and lets runs
-    of both be compared to 1e-5.
-    """
-    span = rate * sensitivity
-    if loss == SQUARED:
-        if span < 1e-6:
-            return 2.0 * (label - score) * rate
-        return -(label - score) * math.expm1(-2.0 * span) / sensitivity
-    margin = score * label
-    grown = math.exp(margin)
-    if span < 1e-6:
-        return label * rate / (1.0 + grown)
-    z = span + margin + grown
-    guess = 0.86 * z + 0.01 if z >= 1.0 else math.exp(0.8 * z - 0.65)
-    residual = z - guess - math.log(guess)
-    scale = 1.0 + guess
-    quadratic = 2.0 * scale * (scale + 2.0 * residual / 3.0)
-    lambert = guess * (1.0 + residual / scale * (quadratic - residual) / (quadratic - 2.0 * residual))
-    move = max(z - lambert - margin, 0.0)  # never backwards, whatever the approximation's error
-    return label * move / sensitivity
-
-
-@routine
-def exact_step(loss: int, score: float, label: float, rate: float, sensitivity: float) -> float:
-    """Return the step that `invariant_step` approximates, to 1e-8 of its length.
-
-    Small steps need it: if the margin changes by less than 0.01, the approximation is wrong by a percent or more. For
-    the logistic loss the change d of the margin m solves d + e^m (e^d - 1) = rate * sensitivity. The left side is
-    convex, so Newton's method converges from any bound above d; six iterations reach 1e-8 for all margins and steps.
-    """
-    if loss == SQUARED:
-        return invariant_step(loss, score, label, rate, sensitivity)
-    grown, span = math.exp(score * label), rate * sensitivity
-    move = min(span / (1.0 + grown), math.log1p(span / grown))
-    for _ in range(6):
-        excess = move + grown * math.expm1(move) - span
-        move -= excess / (1.0 + grown * math.exp(move))
-    return label * move / sensitivity
-
-
-@part
-def bounds_of(loss: int, labels: _Numbers) -> tuple[float, float]:
-    """Return the lowest and the highest score; `labels` holds the smallest and largest of 0 and the labels learned."""
-    return (labels[0], labels[1]) if loss == SQUARED else (-LOG_ODDS_BOUND, LOG_ODDS_BOUND)
-
-
-@part
-def clip_score(score: float, low: float, high: float) -> float:
-    """Return the score within the bounds of `bounds_of`; probabilities are made of scores that are clipped so."""
-    return min(max(score, low), high)
-
-
-@part
-def include_label(loss: int, labels: _Numbers, label: float) -> float:
-    """Extend the bounds of scores to include a label; return the old width over the new one, at most 1.
-
-    The squared loss extends its bounds before the score is clipped, as Vowpal Wabbit does; others have fixed bounds.
-    """
-    if loss != SQUARED:
-        return 1.0
-    before = labels[1] - labels[0]
-    labels[0] = min(labels[0], label)
-    labels[1] = max(labels[1], label)
-    after = labels[1] - labels[0]
-    return before / after if after > before else 1.0
-
-
-@part
-def unit_of(loss: int, spread: float) -> float:
-    """Return the unit in which losses and their curvatures are compared; `spread` is the range of scores."""
-    return spread * spread if loss == SQUARED else 1.0
-
-
-@part
-def expected_label(loss: int, score: float) -> float:
-    """Return what a score predicts: the expected label (squared loss), or the probability of label 1 (logistic)."""
-    return score if loss == SQUARED else 1.0 / (1.0 + math.exp(-score))
-
-
-@part
-def place_and_loss(loss: int, score: float, label: float, low: float, width: float) -> tuple[float, float, bool, float]:
-    """Return a score's place from 0 to 1, its distance to the nearer end, whether that end is 1, and its loss.
-
-    A place is the probability of label 1; with the squared loss it is (score - low) / width, clipped to [0, 1].
-    """
-    if loss == SQUARED:
-        place = min(max((score - low) / width, 0.0), 1.0)
-        upper = place >= 0.5
-        miss = score - label
-        return place, 1.0 - place if upper else place, upper, miss * miss
-    odds = math.exp(-abs(score))
-    tail, upper = odds / (1.0 + odds), score >= 0.0
-    return 1.0 - tail if upper else tail, tail, upper, math.log1p(odds) - min(score * label, 0.0)
-
-
-@part
-def softmax(scores: _Numbers, probabilities: _Numbers, first: _Index, stop: _Index) -> bool:
-    """Write the probabilities of scores[first:stop]; return False, and write none, if a score is not finite.
-
-    The scores are shifted so that the largest is 0, and clipped to at least -LOG_ODDS_BOUND.
-    """
-    finite, largest, total = True, scores[first], 0.0
-    for i in range(first, stop):
-        finite &= math.isfinite(scores[i])
-        largest = max(largest, scores[i])
-    if not finite:
-        return False
-    for i in range(first, stop):
-        scores[i] = max(scores[i] - largest, -LOG_ODDS_BOUND)
-        probabilities[i] = math.exp(scores[i])
-        total += probabilities[i]
-    for i in range(first, stop):
-        probabilities[i] /= total
-    return True
-
-
-def loss_number(name: str) -> int:
-    """Return the number of the loss of this name."""
-    return LOSSES.index(name)
-
-
-def places_of(loss: int, scores: _Numbers, pair: _Numbers) -> _Numbers:
-    """Return the place of each score, float64[n], as of `place_and_loss`; `pair` holds the two labels that occur."""
-    if loss == SQUARED:
-        low, high = float(pair.min()), float(pair.max())
-        return np.clip((scores - low) / (high - low), 0.0, 1.0)
-    odds = np.exp(-np.abs(scores))
-    places: _Numbers = np.divide(np.where(scores < 0.0, odds, 1.0), 1.0 + odds)
-    return places
+SQUARED, LOGISTIC, SOFTMAX = (Loss("squared", 0, "real"), Loss("logistic", 1, "binary"), Loss("softmax", 2, "class"))
+LOSSES = {each.name: each for each in (SQUARED, LOGISTIC, SOFTMAX)}
+"""Name -> loss."""

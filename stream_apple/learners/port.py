@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.label_units import LabelUnits
+from stream_apple.learners.losses import Loss
 from stream_apple.learners.progress.progressive_loss import ProgressiveLoss
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
@@ -42,6 +43,10 @@ class LearnerOptions(Protocol):
     @property
     def loss(self) -> str:
         """The loss that is minimized: squared, logistic, or softmax."""
+
+    @property
+    def objective(self) -> Loss:
+        """The same loss, with all that depends on it."""
 
     @property
     def classes(self) -> int:

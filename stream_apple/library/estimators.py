@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.options import CLASSES, Options
+from stream_apple.learners.losses import LOGISTIC, SOFTMAX
 from stream_apple.learners.scores import Scores
 from stream_apple.library.cells import unmasked
 from stream_apple.library.example_sets import as_set
@@ -310,14 +311,13 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
             raise ValueError(f"y: expected labels of at least 2 classes, found {found}")
         if len(classes) > CLASSES.high:
             raise ValueError(f"y: expected labels of at most {CLASSES.high:,} classes, found {len(classes):,}")
-        loss = self.loss
-        if loss not in {"auto", "logistic", "softmax"}:
-            raise ValueError(f"loss: expected 'auto', 'logistic' or 'softmax', found {loss!r}")
-        if loss == "logistic" and len(classes) > 2:
+        fitting = LOGISTIC if len(classes) == 2 else SOFTMAX
+        chosen = {"auto": fitting, LOGISTIC.name: LOGISTIC, SOFTMAX.name: SOFTMAX}.get(self.loss)
+        if chosen is None:
+            raise ValueError(f"loss: expected 'auto', 'logistic' or 'softmax', found {self.loss!r}")
+        if chosen.binary and len(classes) > 2:
             raise ValueError(f"loss: expected 'softmax' for {len(classes)} classes, found 'logistic'")
-        if loss == "auto":
-            loss = "logistic" if len(classes) == 2 else "softmax"
-        return options_of(self, loss=loss, classes=len(classes) if loss == "softmax" else 0)
+        return options_of(self, loss=chosen.name, classes=len(classes) if chosen.multiclass else 0)
 
     def _labels(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return labels as the learner has them: -1 and 1, or the numbers of classes."""

@@ -165,7 +165,7 @@ class LearnedModel:
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401, N803
         """Return the probability of each label: float64[n, 2], of -1 (or 0) and 1; of k classes float64[n, k]."""
-        if self.options.loss == "squared":
+        if self.options.objective.real_valued:
             raise ValueError(f"expected a model of classes, found one with loss {self.options.loss!r}")
         return probabilities_of(self._scored(X), self.options)
 

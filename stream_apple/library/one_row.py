@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.loss_functions import write_probabilities
 from stream_apple.learners.port import RowInPlace
 from stream_apple.learners.scores import Scores
 from stream_apple.library.cells import UnreadableCellError

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.event_time import NO_EPOCH, EpochClock
-from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.loss_functions import write_probabilities
 from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.scores import Scores
 from stream_apple.learners.systems import new_learner

@@ -6,7 +6,7 @@ Spans are named as the labels of metrics are: start, epoch, last_epoch, recent.
 from typing import NamedTuple
 
 from stream_apple.learners.port import Description, Learner
-from stream_apple.learners.progress.class_progress import ClassProgress, ClassReport
+from stream_apple.learners.progress.class_quality import ClassReport
 from stream_apple.learners.progress.predictor_quality import QualityReport, Span
 from stream_apple.learners.progress.progressive_loss import LossReport
 from stream_apple.stream.model.early_scores import EarlyScores
@@ -47,8 +47,6 @@ class ClassView(NamedTuple):
 def classes_of(learner: Learner, most: int) -> tuple[ClassView, ...]:
     """Return the `most` frequent classes so far, the most frequent first; none if labels are no classes."""
     progress = learner.progress
-    if not isinstance(progress, ClassProgress):
-        return ()
     pairs = zip(progress.class_reports("whole"), progress.class_reports("recent"), strict=True)
     found = [ClassView(number, *pair) for number, pair in enumerate(pairs) if pair[0].weight > 0.0]
     return tuple(sorted(found, key=lambda each: -each.start.weight)[:most])

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.losses import SOFTMAX, places_of
+from stream_apple.learners.loss_functions import places_of
+from stream_apple.learners.losses import Loss
 from stream_apple.learners.progress.predictor_quality import CALIBRATION_BINS, calibration_bins, pairs_won
 from stream_apple.learners.scores import Scores
 
@@ -26,7 +27,7 @@ class BinaryMeasures(NamedTuple):
 
 
 def quality_of(
-    labels: NDArray[np.float64], trained: tuple[Batch, Scores], tested: tuple[Batch, Scores], loss: int, *, mixed: bool
+    labels: NDArray[np.float64], trained: tuple[Batch, Scores], tested: tuple[Batch, Scores], loss: Loss, *, mixed: bool
 ) -> dict[str, float | None]:
     """Measure each predictor's scores of both parts; return the measures under names such as `linear_test_auc`.
 
@@ -38,7 +39,7 @@ def quality_of(
     for name, (part, scores) in (("progressive", trained), ("test", tested)):
         for prefix, each in (("", scores.predictions), ("linear_", scores.linear), ("apple_", scores.apple)):
             measures = BinaryMeasures(None, None)
-            if loss != SOFTMAX and len(pair) == 2 and (mixed or prefix != "apple_"):
+            if not loss.multiclass and len(pair) == 2 and (mixed or prefix != "apple_"):
                 places = places_of(loss, each, pair)
                 measures = binary_measures(part.labels, part.weights, places, float(pair[1]))
             found |= {f"{prefix}{name}_{measure}": value for measure, value in measures._asdict().items()}

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.losses import SOFTMAX, SQUARED, loss_number, write_losses
+from stream_apple.learners.loss_functions import write_losses
+from stream_apple.learners.losses import Loss
 from stream_apple.learners.port import Learner, LearnerOptions
-from stream_apple.learners.progress.class_progress import progress_of
-from stream_apple.learners.progress.progressive_loss import ProgressiveLoss
+from stream_apple.learners.progress.progressive_loss import ProgressiveLoss, progress_of
 from stream_apple.learners.scores import EARLY_STRIDE, NO_EARLY, Scores
 from stream_apple.learners.systems import new_learner, warm_up_learning
 from stream_apple.offline.binary_measures import quality_of
@@ -89,14 +89,14 @@ class Run(NamedTuple):
              published), AUC and calibration, and, with the softmax loss, the shares of wrong classes
     scores   of the training examples, before each was learned
     trained  the training examples in the order learned
-    loss     the number of the loss function
+    loss     that was minimized
     """
 
     result: Result
     further: Mapping[str, float | None]
     scores: Scores
     trained: Batch
-    loss: int
+    loss: Loss
 
     @property
     def mixed(self) -> bool:
@@ -224,7 +224,7 @@ def run_of(
 ) -> Run:
     """Return the run with all measures, of the examples learned and of those only scored, each with their scores."""
     (trained, scores), (tested, test_scores) = training, testing
-    loss = loss_number(options.loss)
+    loss = options.objective
     whole = learned.progress.report("whole")
     labels = np.concatenate([trained.labels, tested.labels])
     errors = _class_errors(training, testing) if options.classes else {}
@@ -233,7 +233,7 @@ def run_of(
         examples=len(labels),
         progressive_loss=_number(whole.loss),
         linear_progressive_loss=_number(whole.linear_loss),
-        best_constant_loss=_variance_of(trained) if loss == SQUARED else _number(whole.best_constant_loss),
+        best_constant_loss=_variance_of(trained) if loss.real_valued else _number(whole.best_constant_loss),
         progressive_error=errors["progressive_error"]
         if errors
         else share_of_wrong_sides(labels, trained, scores.predictions),
@@ -292,11 +292,11 @@ def _number(loss: float) -> float | None:
     return None if math.isnan(loss) else loss
 
 
-def _losses_of(predictor: _Predictor, scores: Scores, part: Batch, loss: int) -> NDArray[np.float64]:
+def _losses_of(predictor: _Predictor, scores: Scores, part: Batch, loss: Loss) -> NDArray[np.float64]:
     losses: NDArray[np.float64] = np.empty(len(part.labels))
-    if loss == SOFTMAX:
+    if loss.multiclass:
         return scores.apple_losses if predictor == "apple" else scores.linear_losses
-    write_losses(loss, scores.apple if predictor == "apple" else scores.linear, part.labels, losses)
+    write_losses(loss.number, scores.apple if predictor == "apple" else scores.linear, part.labels, losses)
     return losses
 
 

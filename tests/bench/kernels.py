@@ -28,7 +28,7 @@ from yardsticks import Addresses, Memory, Run, vowpal_wabbit
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Loss, Options
+from stream_apple.learners.apple.options import LossName, Options
 from stream_apple.learners.scores import Scores
 from stream_apple.learners.systems import warm_up_learning
 from stream_apple.offline.dataset import read_batch
@@ -106,7 +106,7 @@ def visited(batch: Batch, learner: Learner) -> Addresses:
     return np.concatenate(found)
 
 
-def rounds_of(bits: int, loss: Loss, inputs: dict[str, Input], memory: Memory) -> dict[str, list[Round]]:
+def rounds_of(bits: int, loss: LossName, inputs: dict[str, Input], memory: Memory) -> dict[str, list[Round]]:
     """All methods in turn, ROUNDS times."""
     rounds: dict[str, list[Round]] = {method: [] for method in inputs}
     addresses: dict[str, Addresses] = {}

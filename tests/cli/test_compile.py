@@ -14,13 +14,13 @@ from support.command import call_command
 from support.waiting import wait_until
 
 from stream_apple.errors import ConfigurationError
-from stream_apple.learners.apple.options import Loss, Method
+from stream_apple.learners.apple.options import LossName, Method
 
 LEARNERS: tuple[dict[str, object], ...] = (
     *(
         {"method": method, "loss": loss} | ({"classes": 5} if loss == "softmax" else {})
         for method in get_args(Method)
-        for loss in get_args(Loss)
+        for loss in get_args(LossName)
     ),
     {"loss": "logistic", "discretise": "none"},
     {"drift": "ignore"},

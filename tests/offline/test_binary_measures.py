@@ -11,8 +11,9 @@ from support.required import SharedFile
 
 from stream_apple.config import load
 from stream_apple.core.batch import Limits
-from stream_apple.learners.apple.options import Loss, Options
-from stream_apple.learners.losses import LOGISTIC, SQUARED, places_of
+from stream_apple.learners.apple.options import LossName, Options
+from stream_apple.learners.loss_functions import places_of
+from stream_apple.learners.losses import LOGISTIC, SQUARED
 from stream_apple.learners.progress.predictor_quality import PredictorQuality
 from stream_apple.offline.binary_measures import BinaryMeasures, binary_measures
 from stream_apple.offline.dataset import read_batch
@@ -63,15 +64,14 @@ def test_places_are_probabilities() -> None:
         pytest.param("magic04", "squared", marks=pytest.mark.long),
     ],
 )
-def test_a_workers_histograms_say_the_same_of_real_sets(name: str, loss: Loss, shared: SharedFile) -> None:
+def test_a_workers_histograms_say_the_same_of_real_sets(name: str, loss: LossName, shared: SharedFile) -> None:
     """To a thousandth: that many bins there are for."""
     limits = load(None, {}).limits
     bounds = Limits(limits.max_features_per_example - 1, 1 << 30, limits.max_weight, -1e9, 1e9, loss == "logistic")
     batch = read_batch([shared(f"data/{name}.svm.gz")], bounds)
     run = evaluate(batch, Options(loss=loss, bits=16), Schedule())
     quality = PredictorQuality(loss=run.loss, predictors=2)
-    scores = (run.scores.predictions, run.scores.linear)
-    call, arguments = quality.kernel_call(run.trained.labels, run.trained.weights, scores, 0, len(run.trained.labels))
+    call, arguments = quality.kernel_call(run.trained, run.scores, 0, len(run.trained.labels))
     call(*arguments)
     for which, prefix in enumerate(("", "linear_")):
         found = quality.report("whole", which)

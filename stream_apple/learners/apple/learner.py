@@ -55,7 +55,7 @@ from stream_apple.learners.port import (
     ScoreParts,
 )
 from stream_apple.learners.port import Learner as Port
-from stream_apple.learners.progress.class_progress import progress_of
+from stream_apple.learners.progress.progressive_loss import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
 from stream_apple.learners.state_digest import state_digest
@@ -75,7 +75,7 @@ class Learner:
         self.options = options
         self.progress = progress_of(options)
         self.preparation = Preparation(options)
-        self.units = LabelUnits(standardized=options.mixed and options.loss == "squared")
+        self.units = LabelUnits(standardized=options.mixed and options.objective.real_valued)
         self._watch = empty_watch() if options.drift == "restart" else None
         self._state = empty_model(options, roles=self.preparation.with_splines)
         self._longest = 0

@@ -14,7 +14,6 @@ from stream_apple.learners.apple.state.model import (
 from stream_apple.learners.apple.state.recent import empty_recent
 from stream_apple.learners.apple.state.table import Extent, empty_table
 from stream_apple.learners.apple.state.work import Work, empty_work
-from stream_apple.learners.losses import loss_number
 
 _MAX_DEGREES: dict[Method, int] = {"linear": 1, "quadratic": 2, "cubic": 3}
 
@@ -50,7 +49,7 @@ def extent_of(options: Options) -> Extent:
 
 def _rule_of(options: Options) -> LearningRule:
     return LearningRule(
-        loss=loss_number(options.loss),
+        loss=options.objective.number,
         rate=float(options.learning_rate or 0.0),
         expansion=ExpansionRule(
             exhaustive=options.method in {"quadratic", "cubic"},

@@ -25,7 +25,7 @@ from stream_apple.learners.port import (
     ScoreParts,
     Term,
 )
-from stream_apple.learners.progress.class_progress import progress_of
+from stream_apple.learners.progress.progressive_loss import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
 from stream_apple.learners.state_digest import state_digest

@@ -9,7 +9,12 @@ from stream_apple.core.jit import kernel
 from stream_apple.learners.hashed.features import collect_features, release_features
 from stream_apple.learners.hashed.table import EXAMPLES, FEATURES, TRUNCATED, HashedModel, HashedWork
 from stream_apple.learners.hashed.update import learn_features, score_features
-from stream_apple.learners.losses import bounds_of, clip_score, include_label, loss_of
+from stream_apple.learners.loss_functions import (
+    bounds_of,
+    clip_score,
+    include_label,
+    loss_of,
+)
 from stream_apple.learners.scores import Scores
 
 

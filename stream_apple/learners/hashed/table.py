@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import space_key
 from stream_apple.learners.hashed.options import HashedOptions
-from stream_apple.learners.losses import loss_number
 
 SLOT = np.dtype([("weight", np.float32), ("squares", np.float32), ("scale", np.float32), ("stamp", np.float64)])
 """A slot of the table.
@@ -93,7 +92,7 @@ def new_model(options: HashedOptions) -> HashedModel:
     slots["scale"][-1] = 1.0
     sums = HashedSums(np.array([1.0, 0.0]), np.zeros(2), np.zeros(2), np.zeros(3, np.int64))
     rule = HashedRule(
-        loss_number(options.loss),
+        options.objective.number,
         options.bits,
         options.learning_rate,
         adaptive,

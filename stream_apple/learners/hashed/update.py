@@ -31,7 +31,7 @@ from stream_apple.learners.hashed.table import (
     HashedModel,
     HashedWork,
 )
-from stream_apple.learners.losses import exact_step, slope_of, squared_slope
+from stream_apple.learners.loss_functions import exact_step, slope_of, squared_slope
 
 
 @part

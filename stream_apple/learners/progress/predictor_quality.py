@@ -17,8 +17,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, part, routine
-from stream_apple.learners.losses import SQUARED, place_and_loss
+from stream_apple.learners.loss_functions import follows_labels, place_and_loss
+from stream_apple.learners.losses import Loss
+from stream_apple.learners.scores import Scores
 
 _Index: TypeAlias = Any  # np.uint64 once compiled
 _U0, _U1 = np.uint64(0), np.uint64(1)
@@ -180,7 +183,7 @@ def _add_label(state: _State, label: float, loss: int) -> None:
     labels, kinds = state.labels, state.kinds
     if kinds[0] < 2:
         labels[kinds[0]] = label
-        if loss == SQUARED:
+        if follows_labels(loss):
             # With one label the range is from 0 to it, as the learner clips its scores.
             other = labels[0] if kinds[0] == 1 else 0.0
             _rescale(state, min(label, other), max(label, other) if label != other else 1.0)
@@ -239,15 +242,14 @@ def _add(
 class PredictorQuality:
     """The quality of several predictors: since the start, in this epoch, in the last one, and recently.
 
-    loss        the number of the loss function, see `losses.py`
-    predictors  how many there are
+    predictors  how many there are, 1 to 3
 
     Recent sums are exponentially forgotten, like those of ProgressiveLoss: an example RECENT labelled examples ago
     weighs 1/e.
     """
 
-    def __init__(self, *, loss: int, predictors: int) -> None:
-        self._loss = loss
+    def __init__(self, *, loss: Loss, predictors: int) -> None:
+        self._loss = loss.number
         self._predictors = predictors
         self._state = _State(
             np.zeros((predictors, 2, BINS, SPANS)),
@@ -260,22 +262,15 @@ class PredictorQuality:
         )
 
     def kernel_call(
-        self,
-        labels: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        scores: tuple[NDArray[np.float64], ...],
-        start: int,
-        stop: int,
+        self, batch: Batch, scores: Scores, start: int, stop: int
     ) -> tuple[Callable[..., None], tuple[Any, ...]]:
         """Return the kernel, and its arguments, that adds rows [start, stop) to the sums.
 
-        They are labels (NaN for none), importance weights, and the scores of each predictor. All are float64[n],
-        contiguous; scores are finite, and logistic ones log-odds of the label 1 against -1. Rows without a label, or of
-        weight zero, are left out. ValueError if there are more or fewer predictors.
+        The predictors are the first of what is published, linear, and apple. Scores are finite, and logistic ones
+        log-odds of the label 1 against -1. Rows without a label, or of weight zero, are left out.
         """
-        if len(scores) != self._predictors:
-            raise ValueError(f"expected the scores of {self._predictors} predictors, found those of {len(scores)}")
-        return _add, (labels, weights, scores, start, stop, self._loss, self._state)
+        of_each = (scores.predictions, scores.linear, scores.apple)[: self._predictors]
+        return _add, (batch.labels, batch.weights, of_each, start, stop, self._loss, self._state)
 
     def end_epoch(self) -> None:
         """Make the epoch's sums those of the last epoch, and begin new ones."""

@@ -5,14 +5,16 @@ Sums run in the order of the examples, one by one, so they don't depend on how t
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
-from stream_apple.learners.losses import LOGISTIC, SOFTMAX, SQUARED, expected_label, loss_of
+from stream_apple.learners.loss_functions import judged
+from stream_apple.learners.losses import Loss
+from stream_apple.learners.progress.class_quality import ClassQuality, ClassReport
 from stream_apple.learners.progress.predictor_quality import RECENT, PredictorQuality, QualityReport, Span
 from stream_apple.learners.scores import Scores
 
@@ -31,7 +33,9 @@ class LossReport(NamedTuple):
     loss, linear_loss   of the published score, and of the linear predictor
     best_constant_loss  of the constant that is best for the span, in hindsight
     label, prediction   with the squared loss the means of both; with the logistic loss the share of label 1, and its
-                        mean probability
+                        mean probability; with classes the accuracy, which is the share of examples whose class was
+                        predicted, and the mean probability of the predicted classes. The predictions are calibrated if
+                        the two agree
     apple_loss          of apple's score, which equals `loss` unless predictors are mixed
     """
 
@@ -48,11 +52,7 @@ def _add(
     batch: Batch, scores: Scores, start: int, stop: int, loss: int, spans: tuple[NDArray[np.float64], ...],
     examples: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Add rows [start, stop) to the spans: the whole, the epoch, and the recent, whose old sums are discounted first.
-
-    With the softmax loss, 1 for a right prediction and 0 for a wrong one is summed in place of the label, and the
-    probability of the predicted class in place of the prediction.
-    """
+    """Add rows [start, stop) to the whole, the epoch, and the recent, whose old sums are discounted first."""
     recent, keep = spans[2], 1.0 - 1.0 / RECENT
     for row in range(start, stop):
         label, weight = batch.labels[row], batch.weights[row]
@@ -60,13 +60,7 @@ def _add(
         examples[LABELLED if labelled else UNLABELLED] += 1
         if not labelled:
             continue
-        if loss == SOFTMAX:
-            linear_loss, prediction = scores.linear_losses[row], scores.probabilities[row]
-            shown, squared, positive = np.float64(scores.predictions[row] == label), 0.0, 0.0
-        else:
-            linear_loss = loss_of(loss, scores.linear[row], label)
-            prediction = expected_label(loss, scores.predictions[row])
-            shown, squared, positive = label, weight * label * label, weight * (label > 0.0)
+        linear_loss, prediction, shown, number = judged(loss, scores, row, label)
         for i in range(len(recent)):
             recent[i] *= keep
         for sums in spans:
@@ -75,19 +69,19 @@ def _add(
             sums[LINEAR_LOSS] += weight * linear_loss
             sums[LABEL] += weight * shown
             sums[PREDICTION] += weight * prediction
-            sums[SQUARED_LABEL] += squared
-            sums[POSITIVE] += positive
+            sums[SQUARED_LABEL] += weight * number * number
+            sums[POSITIVE] += weight * (number > 0.0)
 
 
 class ProgressiveLoss:
     """Running losses since the start, in this epoch, and recently (exponentially forgotten).
 
-    loss        the number of the loss function, see `losses.py`
     mixed       whether the published score is a mixture, so that apple's score is a different one
+    classes     the number of classes; 0 if this is not the loss of classes
     predictors  the names of the predictors whose quality is kept
     """
 
-    def __init__(self, *, loss: int, mixed: bool = False) -> None:
+    def __init__(self, *, loss: Loss, classes: int = 0, mixed: bool = False) -> None:
         self._loss = loss
         self._mixed = mixed
         self.whole = np.zeros(7)
@@ -96,7 +90,9 @@ class ProgressiveLoss:
         self.recent = np.zeros(7)
         self.examples = np.zeros(2, np.int64)
         self.predictors = PREDICTORS if mixed else PREDICTORS[:_APPLE]
-        self._quality = self._new_quality()
+        self._quality: PredictorQuality | ClassQuality = (
+            ClassQuality(classes) if loss.multiclass else PredictorQuality(loss=loss, predictors=len(self.predictors))
+        )
 
     def add(self, batch: Batch, scores: Scores, start: int, stop: int) -> None:
         """Add rows [start, stop) of the batch, and their scores, to all sums."""
@@ -107,17 +103,11 @@ class ProgressiveLoss:
         self, batch: Batch, scores: Scores, start: int, stop: int
     ) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
         """Return what `add` calls, in order: each kernel with its arguments."""
-        offered = (scores.predictions, scores.linear, scores.apple)[: len(self.predictors)]
-        return [
-            self._call_of_sums(batch, scores, start, stop),
-            self._quality.kernel_call(batch.labels, batch.weights, offered, start, stop),
-        ]
-
-    def _call_of_sums(
-        self, batch: Batch, scores: Scores, start: int, stop: int
-    ) -> tuple[Callable[..., None], tuple[Any, ...]]:
         spans = (self.whole, self.epoch, self.recent)
-        return _add, (batch, scores, start, stop, self._loss, spans, self.examples)
+        return [
+            (_add, (batch, scores, start, stop, self._loss.number, spans, self.examples)),
+            self._quality.kernel_call(batch, scores, start, stop),
+        ]
 
     def end_epoch(self) -> None:
         """Make the epoch's sums those of the last epoch, and begin new ones."""
@@ -135,7 +125,7 @@ class ProgressiveLoss:
             float(sums[of]) / weight for of in (LOSS, LINEAR_LOSS, LABEL, SQUARED_LABEL, POSITIVE, PREDICTION)
         )
         constant = self._best_constant_loss(span, label, squared, positive)
-        if self._loss == LOGISTIC:
+        if self._loss.binary:
             label = positive
         apple_loss = loss
         if self._mixed:
@@ -145,6 +135,10 @@ class ProgressiveLoss:
     def quality(self, span: Span) -> dict[str, QualityReport]:
         """Return the quality of each of `predictors`, by name."""
         return {name: self._quality.report(span, number) for number, name in enumerate(self.predictors)}
+
+    def class_reports(self, span: Span) -> list[ClassReport]:
+        """Return a report on each class, in the order of their numbers; none if labels are not classes."""
+        return self._quality.class_reports(span) if isinstance(self._quality, ClassQuality) else []
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all state that digests cover, by name: the arrays themselves."""
@@ -160,14 +154,30 @@ class ProgressiveLoss:
         """Return the counts for display only, by name: the arrays themselves."""
         return self._quality.arrays()
 
-    def _best_constant_loss(self, _span: Span, label: float, squared: float, positive: float) -> float:
-        """Return the loss of the best constant, from means of the span; with the logistic loss, the label's entropy."""
-        if self._loss == SQUARED:
+    def _best_constant_loss(self, span: Span, label: float, squared: float, positive: float) -> float:
+        """Return the loss of the best constant: the variance of labels that are numbers, else their entropy."""
+        if self._loss.real_valued:
             return max(squared - label * label, 0.0)
-        return float(-sum(p * np.log(p) for p in (positive, 1.0 - positive) if p > 0.0))
-
-    def _new_quality(self) -> PredictorQuality:
-        return PredictorQuality(loss=self._loss, predictors=len(self.predictors))
+        of_classes = [each.share for each in self.class_reports(span)]
+        return float(-sum(p * np.log(p) for p in of_classes or (positive, 1.0 - positive) if p > 0.0))
 
     def _sums(self, span: Span) -> NDArray[np.float64]:
         return {"whole": self.whole, "epoch": self.epoch, "last_epoch": self.last_epoch, "recent": self.recent}[span]
+
+
+class _Judged(Protocol):
+    """The part of a learner's options that says what its scores are judged by."""
+
+    @property
+    def objective(self) -> Loss: ...
+
+    @property
+    def classes(self) -> int: ...
+
+    @property
+    def mixed(self) -> bool: ...
+
+
+def progress_of(options: _Judged) -> ProgressiveLoss:
+    """Return the progressive loss of a model with these options, before its first example."""
+    return ProgressiveLoss(loss=options.objective, classes=options.classes, mixed=options.mixed)

@@ -11,7 +11,7 @@ from stream_apple.core.named_arrays import check_kinds, take_over_arrays
 from stream_apple.errors import ModelError
 from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.port import NO_KEYS, Census, Change, Description, Findings, RowInPlace, ScoreParts
-from stream_apple.learners.progress.class_progress import progress_of
+from stream_apple.learners.progress.progressive_loss import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
 from stream_apple.learners.state_digest import state_digest

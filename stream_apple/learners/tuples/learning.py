@@ -27,13 +27,12 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, part
-from stream_apple.learners.losses import (
-    LOGISTIC,
+from stream_apple.learners.loss_functions import (
     bounds_of,
     clip_score,
-    descent_of,
     include_label,
     invariant_step,
+    logistic_descent,
     loss_of,
     squared_slope,
 )
@@ -158,7 +157,7 @@ def score_of_start(trust: NDArray[np.float64], odds: float) -> float:
 @part
 def learn_trust_in(trust: NDArray[np.float64], odds: float, label: float, importance: float) -> None:
     """Move trust by a Newton step on the logistic loss of the start alone; before the example is counted."""
-    slope, curvature = descent_of(LOGISTIC, score_of_start(trust, odds), label)
+    slope, curvature = logistic_descent(score_of_start(trust, odds), label)
     trust[CURVATURE] = KEEP * trust[CURVATURE] + importance * curvature * odds * odds
     moved = trust[TRUST] + importance * slope * odds / (trust[CURVATURE] + 1.0)
     trust[TRUST] = min(max(moved, 0.0), MOST_TRUST)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part
-from stream_apple.learners.losses import loss_number
 from stream_apple.learners.tuples.cuts import NumberCuts, no_cuts
 from stream_apple.learners.tuples.options import TupleOptions
 
@@ -105,7 +104,7 @@ class TupleScratch(NamedTuple):
 def new_tuple_model(options: TupleOptions) -> TupleModel:
     """Return a model that has learned nothing."""
     settings = TupleSettings(
-        loss_number(options.loss),
+        options.objective.number,
         options.order,
         options.by_level,
         options.selects,

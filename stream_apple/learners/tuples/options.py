@@ -99,7 +99,7 @@ class TupleOptions(DeclaredTupleOptions, SystemOptions):
                 object.__setattr__(self, name, declaration.checked(given))
             elif declaration.default is not None:
                 raise ValueError(f"{name}: expected a value, found None")
-        of_two_labels = self.loss == "logistic"
+        of_two_labels = self.objective.binary
         defaults = {
             "selection": "mi" if of_two_labels else "cv",
             "warm_start": "naive_bayes" if of_two_labels else "none",

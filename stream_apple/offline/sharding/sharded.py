@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.model import EXAMPLES, FEATURES
-from stream_apple.learners.progress.class_progress import progress_of
+from stream_apple.learners.progress.progressive_loss import progress_of
 from stream_apple.learners.scores import Scores
 from stream_apple.offline.evaluation import Learned, Run, parents_of, run_of, split
 from stream_apple.offline.event_epochs import Dealt

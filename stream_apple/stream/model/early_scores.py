@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.learners.label_units import LabelUnits
-from stream_apple.learners.losses import loss_number, write_losses
+from stream_apple.learners.loss_functions import write_losses
 from stream_apple.learners.port import LearnerOptions
-from stream_apple.learners.progress.class_progress import progress_of
+from stream_apple.learners.progress.progressive_loss import progress_of
 from stream_apple.learners.scores import (
     EARLY,
     EARLY_APPLE,
@@ -64,7 +64,7 @@ class EarlyScores:
         self.asked = progress_of(options)
         self.forgotten = 0
         self._units = units
-        self._loss = loss_number(options.loss)
+        self._loss = options.objective.number
         self._mixed = options.mixed
         self._most = 0 if options.classes else options.pending_labels
         self._pending: dict[int, tuple[float, ...]] = {}  # the oldest first; EARLY numbers each

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.loss_functions import write_probabilities
 from stream_apple.learners.port import RowInPlace
 from stream_apple.learners.scores import Scores
 from stream_apple.records.message.reasons import Reason
@@ -130,7 +130,7 @@ def score(model: PartitionModel, batch: Batch) -> list[InstanceScore]:
 
 def _told(model: PartitionModel, scores: Scores) -> list[InstanceScore]:
     options, predictions = model.learner.options, scores.predictions.tolist()
-    if options.loss == "squared":
+    if options.objective.real_valued:
         return [InstanceScore(prediction, None) for prediction in predictions]
     if options.classes:
         of_all = scores.all_probabilities.tolist()

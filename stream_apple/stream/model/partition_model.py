@@ -20,7 +20,7 @@ from stream_apple.core.event_time import EpochClock
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt
 from stream_apple.learners.apple.merging.mergeable import Mergeable
-from stream_apple.learners.losses import write_probabilities
+from stream_apple.learners.loss_functions import write_probabilities
 from stream_apple.learners.port import Change, LearnerOptions
 from stream_apple.learners.progress.progressive_loss import LossReport
 from stream_apple.learners.scores import Scores

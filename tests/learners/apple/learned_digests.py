@@ -5,11 +5,11 @@ from support.restoring import restored
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Loss, Method, Options
+from stream_apple.learners.apple.options import LossName, Method, Options
 from stream_apple.learners.scores import Scores
 
 SIZE = 120
-CASES: tuple[tuple[Method, Loss, bool], ...] = (
+CASES: tuple[tuple[Method, LossName, bool], ...] = (
     ("apple", "squared", False),
     ("apple", "logistic", False),
     ("linear", "squared", False),

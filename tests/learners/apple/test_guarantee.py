@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Loss, Options
+from stream_apple.learners.apple.options import LossName, Options
 from stream_apple.learners.scores import Scores
 
 SIZE, COLUMNS, VALUES = 6000, 6, 29
@@ -63,7 +63,7 @@ def _heavy(rng: np.random.Generator, data: Data) -> tuple[Numbers, Numbers]:
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("rate", [0.5, 5.0])
 @pytest.mark.parametrize("stream", [_noise, _drift, _jump, _weights, _heavy])
-def test_never_noticeably_worse_than_linear(stream: Stream, rate: float, loss: Loss) -> None:
+def test_never_noticeably_worse_than_linear(stream: Stream, rate: float, loss: LossName) -> None:
     """At the end of each of 50 epochs, also with a learning rate ten times too high."""
     rng = np.random.default_rng(8)
     data = Data(rng)

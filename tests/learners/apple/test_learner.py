@@ -13,11 +13,11 @@ from support.oracles.learner import Oracle
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Loss, Method, Options
+from stream_apple.learners.apple.options import LossName, Method, Options
 from stream_apple.learners.scores import Scores
 
 METHODS: tuple[Method, ...] = ("apple", "linear", "quadratic", "cubic")
-LOSSES: tuple[Loss, ...] = ("squared", "logistic")
+LOSSES: tuple[LossName, ...] = ("squared", "logistic")
 KINDS: tuple[tuple[Method, bool], ...] = (("apple", True), *((method, False) for method in METHODS))
 
 
@@ -80,7 +80,7 @@ def run(learner: Learner, batch: Batch, epochs: int) -> Scores:
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "real"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("method", METHODS)
-def test_learner_equals_the_oracle(method: Method, loss: Loss, binary: bool) -> None:  # noqa: FBT001
+def test_learner_equals_the_oracle(method: Method, loss: LossName, binary: bool) -> None:  # noqa: FBT001
     """Scores and weights agree to float tolerance; parents and numbers of features exactly."""
     rows = planted_rows(600, seed=3, binary=binary)
     learner, oracle = Learner(Options(method=method, loss=loss, bits=14, mixture=False)), Oracle(method, loss)

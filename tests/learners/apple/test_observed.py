@@ -9,7 +9,7 @@ from learners.apple.test_learner import batch_of, planted_rows
 from support.restoring import restored
 
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Loss, Options
+from stream_apple.learners.apple.options import LossName, Options
 from stream_apple.learners.scores import Scores
 
 ROWS = planted_rows(600, seed=2, binary=True)
@@ -48,7 +48,7 @@ def test_losses_of_all_predictors_are_those_of_their_scores() -> None:
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_a_plain_learner_publishes_apple(loss: Loss) -> None:
+def test_a_plain_learner_publishes_apple(loss: LossName) -> None:
     """Its loss is apple's, and nobody else's quality is kept."""
     learner, _ = learned(replace(PLAIN, loss=loss))
     assert set(learner.progress.quality("whole")) == {"published", "linear"}

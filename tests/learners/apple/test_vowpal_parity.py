@@ -12,7 +12,7 @@ from support.required import SharedFile
 
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Loss, Method, Options
+from stream_apple.learners.apple.options import LossName, Method, Options
 from stream_apple.learners.scores import Scores
 from stream_apple.offline.dataset import read_batch
 
@@ -51,7 +51,7 @@ def with_weights(batch: Batch) -> Batch:
 
 
 def compare(
-    batch: Batch, tmp_path: Path, method: Method, loss: Loss, arguments: list[str], per_example: float, mean: float
+    batch: Batch, tmp_path: Path, method: Method, loss: LossName, arguments: list[str], per_example: float, mean: float
 ) -> None:
     """Learn the batch with both and compare every prediction, and the progressive loss."""
     if loss == "logistic":
@@ -76,7 +76,7 @@ def compare(
 )
 def test_linear_equals_vowpal_wabbit(
     name: str,
-    loss: Loss,
+    loss: LossName,
     weighted: bool,  # noqa: FBT001
     shared: SharedFile,
     planted: Batch,
@@ -100,7 +100,7 @@ def test_linear_equals_vowpal_wabbit(
     ],
 )
 def test_interactions_equal_vowpal_wabbit(
-    method: Method, name: str, loss: Loss, shared: SharedFile, tmp_path: Path
+    method: Method, name: str, loss: LossName, shared: SharedFile, tmp_path: Path
 ) -> None:
     """All products up to the degree: VW's features are ours, one for one, so the tolerances hold here too."""
     arguments = {"quadratic": ["-q", "::"], "cubic": ["-q", "::", "--cubic", ":::"]}[method]

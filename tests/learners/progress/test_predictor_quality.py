@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.oracles.ranking import Predicted, auc, calibration_error
 
-from stream_apple.learners.losses import LOGISTIC, SQUARED, places_of
+from stream_apple.core.batch import Batch
+from stream_apple.learners.loss_functions import places_of
+from stream_apple.learners.losses import LOGISTIC, SQUARED
 from stream_apple.learners.progress.predictor_quality import (
     CALIBRATION_BINS,
     RECENT,
@@ -19,6 +22,7 @@ from stream_apple.learners.progress.predictor_quality import (
     QualityReport,
     Span,
 )
+from stream_apple.learners.scores import Scores
 from stream_apple.offline.binary_measures import binary_measures
 
 SPANS: tuple[Span, ...] = ("whole", "epoch", "last_epoch", "recent")
@@ -47,7 +51,10 @@ def numbers(items: Sequence[float]) -> Floats:
 
 def add(quality: PredictorQuality, labels: Floats, weights: Floats, scores: tuple[Floats, ...], *rows: int) -> None:
     """As the progressive loss does."""
-    call, arguments = quality.kernel_call(labels, weights, scores, *rows)
+    size = len(labels)
+    columns: dict[str, Any] = dict(zip(("predictions", "linear", "apple"), scores, strict=False))
+    batch = Batch(np.zeros(size + 1, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.float32), labels, weights)
+    call, arguments = quality.kernel_call(batch, Scores.empty(size)._replace(**columns), *rows)
     call(*arguments)
 
 
@@ -285,12 +292,6 @@ def test_the_state_is_small() -> None:
     """It is in every snapshot."""
     arrays = PredictorQuality(loss=SQUARED, predictors=3).arrays().values()
     assert sum(array.nbytes for array in arrays) < 1 << 16
-
-
-def test_another_number_of_predictors_is_refused() -> None:
-    """The arrays have room for those that were told."""
-    with pytest.raises(ValueError, match="expected the scores of 2 predictors, found those of 1"):
-        add(PredictorQuality(loss=SQUARED, predictors=2), np.ones(1), np.ones(1), (np.ones(1),), 0, 1)
 
 
 @pytest.mark.parametrize("ended", ["weights", "losses"])

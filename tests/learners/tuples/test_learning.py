@@ -13,8 +13,8 @@ from learners.tuples.codes import coded_batch, drawn_codes, number_batch, tuple_
 from support.from_python import from_python
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.losses import invariant_step as invariant_step_routine
-from stream_apple.learners.losses import squared_slope as squared_slope_routine
+from stream_apple.learners.loss_functions import invariant_step as invariant_step_routine
+from stream_apple.learners.loss_functions import squared_slope as squared_slope_routine
 from stream_apple.learners.tuples.model import OCCUPIED, REFUSED
 from stream_apple.learners.tuples.options import TupleOptions
 

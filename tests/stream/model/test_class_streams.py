@@ -183,7 +183,7 @@ def test_what_is_shown() -> None:
 
 
 def test_a_worker_is_configured_so() -> None:
-    """Loss and number of classes make the options and the limits of records; everything compiles on samples."""
+    """LossName and number of classes make the options and the limits of records; everything compiles on samples."""
     chosen = {"STREAM_APPLE_LEARNER__LOSS": "softmax", "STREAM_APPLE_LEARNER__CLASSES": "7"}
     made = settings_of(load(None, chosen))
     assert (made.options.classes, made.limits.classes, made.limits.binary) == (7, 7, False)

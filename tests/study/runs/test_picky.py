@@ -8,7 +8,7 @@ import pytest
 from support.monomial_batches import batch_of, key_of
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.options import Loss, Options
+from stream_apple.learners.apple.options import LossName, Options
 from stream_apple.offline.evaluation import evaluate
 from stream_apple.offline.schedule import Schedule
 from study.methods import METHODS, Proposal
@@ -21,7 +21,7 @@ LINEAR = Options(method="linear", bits=12)
 SIZE = 8
 
 
-def stream(seed: int, *, planted: bool, loss: Loss = "squared", rows: int = 6000) -> Batch:
+def stream(seed: int, *, planted: bool, loss: LossName = "squared", rows: int = 6000) -> Batch:
     """Eight numbers, whose label is linear in all but for noise and, if it is planted, x1 x2 and x1 x2 x3."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, SIZE)).astype(np.float32).astype(float)
@@ -43,7 +43,7 @@ def monomials_of(run: PickyRun) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("proposal", PROPOSALS)
-def test_what_is_planted_is_found(proposal: Proposal, loss: Loss) -> None:
+def test_what_is_planted_is_found(proposal: Proposal, loss: LossName) -> None:
     """First the pair, then the product of the pair and the third; the error falls to a part of linear's."""
     batch, options = stream(1, planted=True, loss=loss), dataclasses.replace(LINEAR, loss=loss)
     run = evaluate_picky(batch, options, Schedule(), proposal)

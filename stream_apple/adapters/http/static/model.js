@@ -78,7 +78,7 @@ const LOSSES = { published: "loss", linear: "linear_loss", apple: "apple_loss" }
 function drawMixture(model) {
   const { weights, shares } = model.mixture;
   const mixed = Object.keys(weights);
-  const classes = model.options.loss === "softmax";
+  const classes = model.options.classes > 0;
   const heads = document.querySelector("#predictors").tHead.rows[0].cells;
   heads[4].textContent = classes ? "recent error" : "recent AUC";
   heads[5].textContent = classes ? "error since the start" : "calibration error";

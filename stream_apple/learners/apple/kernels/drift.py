@@ -24,7 +24,7 @@ from stream_apple.core.jit import part, routine
 from stream_apple.learners.apple.kernels.mixture import deal_shares
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.table import Table
-from stream_apple.learners.losses import SQUARED
+from stream_apple.learners.loss_functions import agreement_of
 
 BLOCK = 32  # examples of the newest blocks
 BLOCKS, LEVELS = 6, 24  # blocks of one size, and number of sizes: together they cover the latest 10^9 examples or more
@@ -75,16 +75,10 @@ def empty_watch() -> Watch:
 
 
 @part
-def has_risen(watch: Watch, kind: int, loss: float, score: float, label: float) -> bool:
-    """Add the loss of a learned example to the watch; return whether losses have risen.
-
-    kind  the number of the loss function. With log-odds the expected label lies between -1 and 1; the label times it
-          follows from the loss alone
-    """
-    if kind == SQUARED:
-        return bool(take_in(watch, loss, score * label, score * score))
-    held = 2.0 * math.exp(-loss) - 1.0
-    return bool(take_in(watch, loss, held, held * held))
+def has_risen(watch: Watch, loss: int, lost: float, score: float, label: float) -> bool:
+    """Add a learned example, whose score lost so much, to the watch; return whether losses have risen."""
+    held, expected = agreement_of(loss, lost, score, label)
+    return bool(take_in(watch, lost, held, expected))
 
 
 @part

@@ -36,7 +36,7 @@ from stream_apple.learners.apple.state.model import EXAMPLES, Model
 from stream_apple.learners.apple.state.recent import keep_recent
 from stream_apple.learners.apple.state.weights import LINEAR, PREDICTORS
 from stream_apple.learners.apple.state.work import Work
-from stream_apple.learners.losses import bounds_of, include_label
+from stream_apple.learners.loss_functions import bounds_of, include_label
 from stream_apple.learners.scores import CYCLE, EARLY_CONSTANT, EARLY_LEARNED, EARLY_STRIDE, Scores
 
 

@@ -30,7 +30,7 @@ from stream_apple.learners.apple.state.model import LearningRule, Model, ModelSc
 from stream_apple.learners.apple.state.table import LEAST_SQUARE, U0, U1, Element, Index
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, FAST, LINEAR, SHRUNK, SLOW_LINEAR, shrunk
 from stream_apple.learners.apple.state.work import ActiveFeatures, Numbers64
-from stream_apple.learners.losses import squared_slope
+from stream_apple.learners.loss_functions import squared_slope
 
 HORIZON = np.uint8(100)  # examples
 MOST_SIGHTS = np.uint8(255)  # what `sights` counts up to

@@ -42,13 +42,17 @@ from stream_apple.learners.apple.kernels.update import Target
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.weights import AVERAGE, LINEAR, PREDICTORS, SLOW_LINEAR
 from stream_apple.learners.apple.state.work import Numbers64
-from stream_apple.learners.losses import (
-    LOG_ODDS_BOUND,
-    LOGISTIC,
-    SQUARED,
+from stream_apple.learners.loss_functions import (
+    best_constant,
+    bounded_descent,
     clip_score,
-    descent_of,
+    counted_label,
+    evidence_of,
+    first_counts,
+    have_range,
     loss_of,
+    mixing_rate,
+    score_of_evidence,
     unit_of,
 )
 from stream_apple.learners.scores import CYCLE, EARLY_CONSTANT, EARLY_LEARNED, EARLY_PUBLISHED, EARLY_STRIDE
@@ -62,8 +66,7 @@ SLOW_LINEAR_RATE = 0.125
 KEEP = 0.9998  # of the stack's matrix after each example: the matrix is that of the latest 5,000 or so
 RIDGE = 0.5  # times the squared range of scores (log-odds: times 1)
 FIRST_SHARES = (0.9, 0.05, 0.05)  # of linear, average and stack
-LEAST_SPREAD = 1e-100  # of labels: the square of a smaller range is next to nothing in float64
-LIGHTEST = 1e-100  # importance weight, for the same reason
+LIGHTEST = 1e-100  # importance weight: the square of a smaller one is next to nothing in float64
 SHARE = 1e-5  # part of all shares that goes back to the first shares after each example, so that none is ever lost
 DEALT = 0.1  # part of all shares that is dealt evenly where losses have risen
 
@@ -115,7 +118,7 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
         stacked += mixture.stack[k] * mixing[k]
     mixing[STACK + 1] = stacked
     mixing[STACK] = clip_score(stacked, low, high)
-    if loss == SQUARED and high - low <= LEAST_SPREAD:
+    if not have_range(loss, low, high):
         return low
     at_high, at_low = 0.0, 0.0
     for which in range(3):
@@ -131,33 +134,12 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
 
 
 @part
-def evidence_of(loss: int, score: float, share: float, low: float, high: float) -> tuple[float, float]:
-    """Return share * exp(-rate * loss) of a score, for the highest and for the lowest label, to be added up."""
-    if loss == LOGISTIC:
-        return share / (1.0 + math.exp(-score)), share / (1.0 + math.exp(score))
-    # Products, not powers: interpreted code would round a power differently.
-    from_low, from_high = (score - low) / (high - low), (score - high) / (high - low)
-    return share * math.exp(-2.0 * (from_high * from_high)), share * math.exp(-2.0 * (from_low * from_low))
-
-
-@part
-def score_of_evidence(loss: int, at_high: float, at_low: float, low: float, high: float) -> float:
-    """Return the score whose loss is at most that of the mixture, given the sums of evidence for either label.
-
-    With the logistic loss these are probabilities; with the squared loss this is the algorithm's substitution function.
-    """
-    evidence = math.log(at_high / at_low)
-    return clip_score(evidence if loss == LOGISTIC else low + (high - low) * (0.5 + 0.25 * evidence), low, high)
-
-
-@part
 def constant_score(mixture: Mixture, loss: int, low: float, high: float) -> float:
     """Return the score of the constant: the mean of the labels (or its log-odds) since the first late one, else 0."""
     labels, weights = mixture.late[LABELS], mixture.late[WEIGHTS]
     if weights <= 0.0:
         return 0.0
-    score = math.log(labels / (weights - labels)) if loss == LOGISTIC else labels / weights
-    return clip_score(score, low, high)
+    return clip_score(best_constant(loss, labels, weights), low, high)
 
 
 @part
@@ -186,8 +168,7 @@ def take_early(mixture: Mixture, mixing: Numbers64, loss: int, early: NDArray[np
             mixture.shares[which] *= NOT_LATE
         for which in range(2):
             mixture.late[which] = LATE_SHARES[which]
-        if loss == LOGISTIC:  # half a label of each kind, so that the log-odds are finite
-            mixture.late[LABELS], mixture.late[WEIGHTS] = 0.5, 1.0
+        mixture.late[LABELS], mixture.late[WEIGHTS] = first_counts(loss)
     stacked = 0.0
     for k in range(PREDICTORS):
         mixing[k] = np.float64(early[k])
@@ -199,8 +180,7 @@ def take_early(mixture: Mixture, mixing: Numbers64, loss: int, early: NDArray[np
 def count_label(mixture: Mixture, loss: int, target: Target) -> None:
     """Add a label to the sums of the constant, once a label has been late."""
     if mixture.late[OF_CONSTANT] > 0.0:
-        label = (1.0 if target.label > 0.0 else 0.0) if loss == LOGISTIC else target.label
-        mixture.late[LABELS] += target.importance * label
+        mixture.late[LABELS] += target.importance * counted_label(loss, target.label)
         mixture.late[WEIGHTS] += target.importance
 
 
@@ -240,24 +220,18 @@ def learn_mixture(
     delay     how many examples that the mixture learns from were learned since then
     """
     low, high = bounds
-    spread = high - low
-    if loss == SQUARED and spread <= LEAST_SPREAD:
+    if not have_range(loss, low, high):
         return
-    unit = unit_of(loss, spread)
+    unit = unit_of(loss, high - low)
     heaviest = mixture.heaviest[0]
     if target.importance > heaviest:
         temper(mixture, heaviest / target.importance)
         mixture.heaviest[0] = heaviest = max(target.importance, LIGHTEST)
-    rate = (2.0 / unit if loss == SQUARED else 1.0) / heaviest
+    rate = mixing_rate(loss, unit) / heaviest
     if delay > PATIENCE:
         rate *= PATIENCE / delay
     _learn_shares(mixture, mixing, constant, loss, target, rate)
-    stacked = mixing[STACK + 1]
-    if loss == LOGISTIC:
-        stacked = clip_score(stacked, -LOG_ODDS_BOUND, LOG_ODDS_BOUND)
-    slope, curvature = descent_of(loss, stacked, target.label)
-    if loss == SQUARED and (stacked >= high == target.label or stacked <= low == target.label):
-        slope, curvature = 0.0, 0.0
+    slope, curvature = bounded_descent(loss, mixing[STACK + 1], target.label, low, high)
     slope, curvature = target.importance * slope, target.importance * curvature
     for i in range(PREDICTORS):
         mixing[NEWTON_VECTOR + i] = mixing[i] * slope

@@ -11,15 +11,13 @@ from stream_apple.learners.apple.kernels.update import Target
 from stream_apple.learners.apple.state.model import Model
 from stream_apple.learners.apple.state.table import Element, Index
 from stream_apple.learners.apple.state.work import ActiveFeatures
-from stream_apple.learners.losses import SQUARED, squared_slope
+from stream_apple.learners.loss_functions import squared_residual
 
 
 @part
 def add_residuals(model: Model, features: ActiveFeatures, found: Index, target: Target) -> None:
     """Add the example to both sums of each of its features[:found]."""
-    squared = squared_slope(model.rule.loss, target.score, target.label)
-    if model.rule.loss == SQUARED:
-        squared *= 0.25  # the derivative is twice the residual
+    squared = squared_residual(model.rule.loss, target.score, target.label)
     for t in range(found):
         sums = model.table.residuals[features.slot[t]]
         square = target.importance * np.float64(features.x[t]) * np.float64(features.x[t])

@@ -11,7 +11,12 @@ from stream_apple.learners.apple.state.model import EXAMPLES, FEATURES, NONZEROS
 from stream_apple.learners.apple.state.table import U8, Index, Table
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
 from stream_apple.learners.apple.state.work import BaseFeatures, Numbers64
-from stream_apple.learners.losses import bounds_of, clip_score, include_label, loss_of
+from stream_apple.learners.loss_functions import (
+    bounds_of,
+    clip_score,
+    include_label,
+    loss_of,
+)
 from stream_apple.learners.scores import Scores
 
 PREFETCH_DISTANCE = np.uint64(512)  # base features: learning so many takes longer than a memory access

@@ -34,7 +34,7 @@ from stream_apple.learners.apple.state.model import EXAMPLES, Model
 from stream_apple.learners.apple.state.table import Index
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
 from stream_apple.learners.apple.state.work import ActiveFeatures, Work
-from stream_apple.learners.losses import slope_of
+from stream_apple.learners.loss_functions import slope_of
 from stream_apple.learners.scores import Scores
 
 

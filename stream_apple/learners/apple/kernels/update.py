@@ -14,7 +14,7 @@ from stream_apple.core.jit import part
 from stream_apple.learners.apple.state.model import LearningRule, Model, ModelScalars
 from stream_apple.learners.apple.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U1, Element, Index, Slots
 from stream_apple.learners.apple.state.work import ActiveFeatures
-from stream_apple.learners.losses import invariant_step, squared_slope
+from stream_apple.learners.loss_functions import invariant_step, squared_slope
 
 _LARGEST = float(MOST)
 

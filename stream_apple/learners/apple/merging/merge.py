@@ -60,7 +60,6 @@ from stream_apple.learners.apple.state.table import (
     empty_table,
     taken_count,
 )
-from stream_apple.learners.losses import loss_number
 from stream_apple.learners.port import Learner as Port
 from stream_apple.learners.port import LearnerOptions
 
@@ -171,7 +170,7 @@ def merge(
     constants = StackReader(given, 1, 1, _NO_BUCKETS)
     constants.read(last, last + 1)
     merge_constants(constants.stack, out.part(last, last + 1), scratch)
-    sums = merge_totals([each.sums for each in given], loss_number(options.loss))
+    sums = merge_totals([each.sums for each in given], options.objective)
     sums |= {name: array.copy() for name, array in given[0].sums.items() if is_of_preparation(name)}
     return Merged(Mergeable(options, out, sums), MergeCounts(*counted.tolist())._replace(models_dropped=dropped))
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES, RIDGE
 from stream_apple.learners.apple.state.weights import PREDICTORS
-from stream_apple.learners.losses import SQUARED
+from stream_apple.learners.losses import Loss
 
 Sums = dict[str, NDArray[np.float64]]
 _Rows = Sequence[NDArray[np.float64]]
@@ -37,8 +37,8 @@ MERGED_SUMS = frozenset(
 """The names in `Learner.sums` of the arrays that are merged; the others belong to the stream that a model learned."""
 
 
-def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], loss: int) -> Sums:
-    """Return the totals of the merged model, by name; `loss` is the number of the loss function."""
+def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], loss: Loss) -> Sums:
+    """Return the totals of the merged model, by name; `loss` is the one that it minimizes."""
     rows = {name: [model[name] for model in models] for name in models[0]}
     merged = {name: _merge_means(rows["weight"], rows[name]) for name in ("norm", "weight")}
     merged["labels"] = np.array(
@@ -49,7 +49,7 @@ def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], loss: int)
         merged["heaviest"] = np.array([max(float(row[0]) for row in rows["heaviest"])])
         merged["shares"] = _merge_shares(rows["shares"], rows["heaviest"], shares_of)
         spread = float(merged["labels"][1] - merged["labels"][0])
-        unit = spread * spread if loss == SQUARED else 1.0
+        unit = spread * spread if loss.real_valued else 1.0
         merged["stack"] = _merge_stack(rows["stack"], rows["curvature"], shares_of, unit)
         merged["curvature"] = _mean(rows["curvature"], shares_of)
     for name in merged:

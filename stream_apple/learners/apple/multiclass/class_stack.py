@@ -18,7 +18,7 @@ from stream_apple.learners.apple.multiclass.layout import (
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR, PREDICTORS
 from stream_apple.learners.apple.state.work import Numbers64
-from stream_apple.learners.losses import softmax
+from stream_apple.learners.loss_functions import softmax
 
 CLASS_RIDGE = 16.0  # steps are small until some dozens of labels have come
 _STACKED = (LINEAR, APPLE, AVERAGE)  # the predictors with a score for each class, in ascending order

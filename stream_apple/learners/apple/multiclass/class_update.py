@@ -7,7 +7,7 @@ The step is invariant to importance weights along the gradient. With R = the sum
 not the label, and q[c] = exp(s[c]) / R, the loss is log(1 + exp(-m)), that of the logistic loss at the margin
 m = s[y] - log R. A step of size u along the gradient adds u * a[y] to the label's score and takes u * q[c] * a[c] from
 the others, a being their sensitivities, so that m grows at first by a[y] + sum of q[c]^2 * a[c] for each u. With this
-sensitivity `invariant_step` says how large u is. The step can't overshoot: log R is convex, so m grows by no more than
+sensitivity `margin_step` says how large u is. The step can't overshoot: log R is convex, so m grows by no more than
 that, and every change of a score lowers the loss. For two classes at half the rate it is exactly the logistic loss's
 step, on the difference of their weights. With more classes, a class is the label of one example in k, so that its
 accumulators grow more slowly; the rate is sqrt(k / 8) times the learning rate (`rate_of`), which did best on three data
@@ -39,7 +39,7 @@ from stream_apple.learners.apple.multiclass.layout import (
 from stream_apple.learners.apple.state.model import LearningRule, Model
 from stream_apple.learners.apple.state.table import LEAST_SQUARE, MOST, U0, U1, Index
 from stream_apple.learners.apple.state.work import ActiveFeatures
-from stream_apple.learners.losses import LOGISTIC, SATURATED_MARGIN, invariant_step
+from stream_apple.learners.loss_functions import SATURATED_MARGIN, margin_step
 
 _LARGEST = float(MOST)
 _PREFETCH_DISTANCE = np.uint64(24)  # features: scoring so many takes as long as a memory access
@@ -170,7 +170,7 @@ def prepare_step(
     for c in range(k):
         sensitivity += class_work.rivals[c] * class_work.rivals[c] * class_work.sensitivity[c]
     rate = rate_of(rule) * importance
-    by = normaliser * invariant_step(LOGISTIC, margin, 1.0, rate, sensitivity * normaliser)
+    by = normaliser * margin_step(margin, rate, sensitivity * normaliser)
     for c in range(k):
         change = by if c == y else -by * class_work.rivals[c]
         class_work.changes[c] = min(max(change, -_LARGEST), _LARGEST)

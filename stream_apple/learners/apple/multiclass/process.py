@@ -42,7 +42,7 @@ from stream_apple.learners.apple.state.recent import keep_recent
 from stream_apple.learners.apple.state.table import U0
 from stream_apple.learners.apple.state.weights import APPLE
 from stream_apple.learners.apple.state.work import Numbers64, Work
-from stream_apple.learners.losses import softmax
+from stream_apple.learners.loss_functions import softmax
 from stream_apple.learners.scores import Scores
 
 

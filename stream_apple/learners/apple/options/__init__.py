@@ -20,7 +20,7 @@ from stream_apple.learners.apple.options.declared_options import (
     DeclaredOptions,
     Discretise,
     Drift,
-    Loss,
+    LossName,
     Method,
     Selection,
 )
@@ -43,7 +43,7 @@ __all__ = [
     "Discretise",
     "Drift",
     "IntegerBounds",
-    "Loss",
+    "LossName",
     "Method",
     "NumberBounds",
     "Options",

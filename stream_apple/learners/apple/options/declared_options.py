@@ -11,7 +11,7 @@ from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, NGRAM, Ng
 from stream_apple.learners.declaration import IntegerBounds, NumberBounds, Option, declarations_of
 
 Method = Literal["apple", "linear", "quadratic", "cubic"]
-Loss = Literal["squared", "logistic", "softmax"]
+LossName = Literal["squared", "logistic", "softmax"]
 Selection = Literal["weight", "ssm"]
 Steps = Literal["adaptive", "theorem1"]
 Discretise = Literal["none", "spline"]
@@ -35,7 +35,7 @@ class DeclaredOptions:
     method: Annotated[Method, Option("Which products of features are learned.")] = "apple"
     """Which products of features are learned, besides the features themselves. `apple`: those that prove useful while
     the stream runs. `linear`: none. `quadratic`: all of two features; `cubic`: also all of three."""
-    loss: Annotated[Loss, Option("The loss that is minimised.")] = "squared"
+    loss: Annotated[LossName, Option("The loss that is minimised.")] = "squared"
     """The loss that is minimised: `squared` for labels that are amounts; `logistic` for two labels, 1 and either -1 or
     0; `softmax` for labels that are one of `classes`."""
     classes: Annotated[

@@ -47,7 +47,7 @@ class Options(DeclaredOptions, SystemOptions):
         yield "mixture", self.method == "apple"
         yield "mergeable", not self.mixture
         yield "bits", 24 if self.method == "cubic" else 18
-        yield "learning_rate", 0.75 if self.mixture and self.loss == "softmax" else 0.5
+        yield "learning_rate", 0.75 if self.mixture and self.objective.multiclass else 0.5
         yield "discretise", "spline" if self.mixture else "none"
         yield "max_degree", 4 if self.mixture else DEGREES.high
         yield "drift", "restart" if self.mixture and not self.mergeable else "ignore"

@@ -13,10 +13,11 @@ from stream_apple.learners.apple.growth import EARLY_GROWTH
 from stream_apple.learners.apple.kernels.drift import BLOCK, BLOCKS, Watch, empty_watch, has_risen, what_holds
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Drift, Options
-from stream_apple.learners.losses import LOGISTIC, SQUARED
+from stream_apple.learners.losses import LOGISTIC, SQUARED, Loss
 from stream_apple.learners.scores import Scores
 
 SIZE, FEATURES, VALUES = 6000, 5, 6
+LOG_ODDS = LOGISTIC.number
 
 
 @kernel
@@ -24,7 +25,7 @@ def _rises(watch: Watch, losses: NDArray[np.float64], found: NDArray[np.int64]) 
     """Write the numbers of the losses with which they had risen; return how many there are."""
     count = 0
     for i in range(len(losses)):
-        if has_risen(watch, LOGISTIC, losses[i], 0.0, 1.0):
+        if has_risen(watch, LOG_ODDS, losses[i], 0.0, 1.0):
             found[count] = i
             count += 1
     return count
@@ -82,29 +83,29 @@ def test_memory_is_bounded() -> None:
 
 
 @kernel
-def _take_in(watch: Watch, kind: int, losses: NDArray[np.float64], scores: NDArray[np.float64], label: float) -> None:
+def _take_in(watch: Watch, loss: int, losses: NDArray[np.float64], scores: NDArray[np.float64], label: float) -> None:
     for i in range(len(losses)):
-        has_risen(watch, kind, losses[i], scores[i], label)
+        has_risen(watch, loss, losses[i], scores[i], label)
 
 
-@pytest.mark.parametrize("kind", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC], ids=lambda loss: loss.name)
 @pytest.mark.parametrize(("wrong", "holds"), [(0.05, 1.0), (0.5, 0.0), (0.95, -1.0)])
-def test_what_holds(kind: int, wrong: float, holds: float) -> None:
+def test_what_holds(loss: Loss, wrong: float, holds: float) -> None:
     """All of it where labels are as expected, nothing where they are anything, and the contrary of what is turned."""
     expected = np.where(np.arange(6400) % 100 < 100 * wrong, -0.9, 0.9)
-    scores = expected if kind == SQUARED else 2.0 * np.arctanh(expected)
-    losses = (scores - 1.0) ** 2 if kind == SQUARED else np.log1p(np.exp(-scores))
+    scores = expected if loss.real_valued else 2.0 * np.arctanh(expected)
+    losses = (scores - 1.0) ** 2 if loss.real_valued else np.log1p(np.exp(-scores))
     watch = empty_watch()
-    _take_in(watch, kind, losses, scores, 1.0)
+    _take_in(watch, loss.number, losses, scores, 1.0)
     assert what_holds(watch) == pytest.approx(holds, abs=0.01)
 
 
 def test_few_examples_say_less_than_many() -> None:
     """One block is shrunk towards 0."""
     watch = empty_watch()
-    _take_in(watch, SQUARED, np.full(BLOCK, 0.25), np.full(BLOCK, 0.5), -1.0)
+    _take_in(watch, SQUARED.number, np.full(BLOCK, 0.25), np.full(BLOCK, 0.5), -1.0)
     assert what_holds(watch) == -1.0  # -2 without bounds
-    _take_in(watch, SQUARED, np.full(BLOCK, 2.25), np.full(BLOCK, 0.5), 0.25)
+    _take_in(watch, SQUARED.number, np.full(BLOCK, 2.25), np.full(BLOCK, 0.5), 0.25)
     assert what_holds(watch) == pytest.approx(-0.375 * BLOCK / (0.5 * BLOCK + 4.0))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Loss, Options
+from stream_apple.learners.apple.options import LossName, Options
 from stream_apple.learners.scores import Scores
 
 SIZE, EPOCH = 300, 60
@@ -60,7 +60,7 @@ def learned(options: Options, batch: Batch, cuts: list[int]) -> tuple[Learner, b
 @settings(max_examples=6)
 @given(cuts=st.lists(st.integers(0, SIZE), max_size=3), seed=st.integers(0, 50), order=st.booleans())
 def test_keys_that_collide_do_no_harm(
-    names: str, loss: Loss, mixture: bool, cuts: list[int], seed: int, order: bool,  # noqa: FBT001
+    names: str, loss: LossName, mixture: bool, cuts: list[int], seed: int, order: bool,  # noqa: FBT001
 ) -> None:  # fmt: skip
     """All is finite, each key has one slot, and however the stream is cut the model is the same to the bit."""
     batch, options = stream(SETS[names], seed, order=order), Options(bits=8, loss=loss, mixture=mixture)

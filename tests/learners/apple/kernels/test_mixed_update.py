@@ -11,7 +11,7 @@ from support.oracles.learner import CONSTANT, Monomial, Oracle
 from support.oracles.predictors import State, Step, within_reach
 
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Loss
+from stream_apple.learners.apple.options import LossName
 from stream_apple.learners.apple.state.weights import AVERAGE, SHRINKAGE, SHRUNK
 from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.scores import Scores
@@ -58,7 +58,7 @@ def examples(*, logistic: bool) -> list[Row]:
 
 
 @pytest.mark.parametrize(("loss", "rate"), [("squared", 0.5), ("squared", 5.0), ("logistic", 0.5), ("logistic", 30.0)])
-def test_every_step_is_the_oracles(loss: Loss, rate: float) -> None:
+def test_every_step_is_the_oracles(loss: LossName, rate: float) -> None:
     """Weights, accumulators, scales, sights and the shared sums, of base features, products and newcomers.
 
     Those that the example does not have stay as they were.
@@ -126,7 +126,7 @@ def test_every_step_is_the_oracles(loss: Loss, rate: float) -> None:
 
 def closest(
     monomial: Monomial, values: dict[Monomial, np.float32], starts: dict[Monomial, float],
-    after: dict[Monomial, State], score: float, label: float, row: Row, loss: Loss,
+    after: dict[Monomial, State], score: float, label: float, row: Row, loss: LossName,
 ) -> float:  # fmt: skip
     """A tenth of one of its parents' accumulators, in units of its own value: of which one, the table tells."""
     slope = 4 * (score - label) ** 2 if loss == "squared" else 1 / (1 + np.exp(score * label)) ** 2
@@ -147,7 +147,7 @@ def set_without(monomial: Monomial, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_the_shrunk_predictor_has_the_average_weights_less_their_noise(loss: Loss) -> None:
+def test_the_shrunk_predictor_has_the_average_weights_less_their_noise(loss: LossName) -> None:
     """Its score before each example is what dicts say."""
     learner = Learner(bare(loss=loss, bits=11))
     learner.units = LabelUnits(standardized=False)

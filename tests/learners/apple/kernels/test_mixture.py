@@ -40,7 +40,7 @@ class Published:
 
     def __init__(self, *, logistic: bool) -> None:
         self.mixture, self.mixing = empty_mixture(mixed=True), np.zeros(MIXING)
-        self.loss = LOGISTIC if logistic else SQUARED
+        self.loss = (LOGISTIC if logistic else SQUARED).number
 
     def score(self, raw: Rows, low: float, high: float) -> float:
         """What is published."""

@@ -17,6 +17,7 @@ from stream_apple.learners.losses import LOGISTIC
 from stream_apple.learners.scores import Scores
 
 SIZE, CLASSES, FEATURES, VALUES = 6000, 4, 5, 6
+LOG_ODDS = LOGISTIC.number
 
 
 @kernel
@@ -31,7 +32,7 @@ def _take_in(watch: Watch, losses: NDArray[np.float64], rows: NDArray[np.float64
 @kernel
 def _take_in_log_odds(watch: Watch, losses: NDArray[np.float64]) -> int:
     for i in range(len(losses)):
-        if has_risen(watch, LOGISTIC, losses[i], 0.0, 1.0):
+        if has_risen(watch, LOG_ODDS, losses[i], 0.0, 1.0):
             return i
     return -1
 

@@ -22,7 +22,7 @@ from stream_apple.learners.apple.multiclass.process import empty_class_mixture
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR
 from stream_apple.learners.apple.state.work import MIXING
-from stream_apple.learners.losses import softmax
+from stream_apple.learners.loss_functions import softmax
 from stream_apple.learners.scores import Scores
 
 Numbers = NDArray[np.float64]

@@ -6,13 +6,13 @@ from learners.apple.paper.supports import Monomial, monomials_of, parents_of
 from learners.apple.test_learner import LOSSES, Row, batch_of, monomial_key, planted_rows
 
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.options import Loss, Options, Selection
+from stream_apple.learners.apple.options import LossName, Options, Selection
 from stream_apple.learners.scores import Scores
 
 SIZE, EPOCH = 480, 120
 
 
-def residual(loss: Loss, score: float, label: float) -> float:
+def residual(loss: LossName, score: float, label: float) -> float:
     """The label less the score; for the logistic loss, its derivative."""
     return label - score if loss == "squared" else label / (1.0 + float(np.exp(score * label)))
 
@@ -20,7 +20,7 @@ def residual(loss: Loss, score: float, label: float) -> float:
 class Sums:
     """Of each monomial since it was given its slot: importance * residual^2 * x^2, and importance * x^2."""
 
-    def __init__(self, loss: Loss) -> None:
+    def __init__(self, loss: LossName) -> None:
         self.loss = loss
         self.of: dict[Monomial, tuple[float, float]] = {}
         self.parents: set[Monomial] = set()
@@ -59,7 +59,7 @@ class Sums:
 
 @pytest.mark.parametrize(("bits", "names"), [(14, 10), (8, 40)], ids=["roomy table", "full table"])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_parents_explain_the_most(loss: Loss, bits: int, names: int) -> None:
+def test_parents_explain_the_most(loss: LossName, bits: int, names: int) -> None:
     """The sums are those of the definition, for monomials of all degrees, and the largest ratios become parents."""
     rows = planted_rows(SIZE, seed=7, binary=True, names=names)
     # Powers of two times ones: products are exact, whichever way they are reached.

@@ -14,7 +14,6 @@ from stream_apple.learners.apple.options import CLASSES, Method
 from stream_apple.learners.losses import LOSSES
 
 _FURTHER: tuple[dict[str, object], ...] = (
-    {"drift": "ignore"},
     {"ngrams": {"*": 2}},
     {"discretise": "none"},
 )

@@ -86,6 +86,23 @@ def agreement_of(loss: int, lost: float, score: float, label: float) -> tuple[fl
 
 
 @part
+def class_agreement(probabilities: _Numbers, label: int) -> tuple[float, float]:
+    """Return what `agreement_of` does, of k classes; `probabilities` are those that were published, float64[k].
+
+    A label is 1 - 1/k for its class and -1/k for each other one. The expected label has each class's probability less
+    1/k. The product of the two, and the square of the expected label, are sums over the classes, times k / (k - 1). So
+    they are at most 1, and for two classes they are those of the logistic loss. The ratio of the two is -1 where two
+    classes have been swapped, and next to 0 where each of many classes has become another one.
+    """
+    k = len(probabilities)
+    even, unit, squares = 1.0 / k, k / (k - 1.0), 0.0
+    for c in range(k):
+        beyond = probabilities[c] - even
+        squares += beyond * beyond
+    return unit * (probabilities[label] - even), unit * squares
+
+
+@part
 def descent_of(loss: int, score: float, label: float) -> tuple[float, float]:
     """Return minus the slope of the loss, and its curvature, for Newton's method; of half the loss if it is squared.
 

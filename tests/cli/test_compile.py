@@ -23,7 +23,6 @@ LEARNERS: tuple[dict[str, object], ...] = (
         for loss in get_args(LossName)
     ),
     {"loss": "logistic", "discretise": "none"},
-    {"drift": "ignore"},
     {"mergeable": True, "loss": "logistic"},
     {"ngrams": {"*": 2}},
 )

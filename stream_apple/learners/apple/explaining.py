@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.learners.apple.multiclass.layout import BLOCK_OF_AVERAGES, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_WEIGHTS
+from stream_apple.learners.apple.state.classes import BLOCK_OF_AVERAGES, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_WEIGHTS
 from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.port import Factor, ScoreParts, Term
 

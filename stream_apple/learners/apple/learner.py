@@ -16,19 +16,19 @@ from stream_apple.learners.apple.appraisal import Appraiser
 from stream_apple.learners.apple.describing import Monomials, findings_of
 from stream_apple.learners.apple.explaining import BLOCKS, Active, class_weights, parts_of
 from stream_apple.learners.apple.growth import EARLY_GROWTH, UNCHANGED, grow
-from stream_apple.learners.apple.kernels.drift import empty_watch, restart
+from stream_apple.learners.apple.kernels.drift import restart
 from stream_apple.learners.apple.kernels.mixed import process_mixed
 from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED, effective_weights, is_late
 from stream_apple.learners.apple.kernels.plain import process_plain
+from stream_apple.learners.apple.kernels.rows import LOSSES_ROSE, NOT_FINITE
 from stream_apple.learners.apple.kernels.theorem_1 import process_theorem_1
-from stream_apple.learners.apple.multiclass.class_drift import restart_classes
-from stream_apple.learners.apple.multiclass.layout import check_labels, empty_class_work
 from stream_apple.learners.apple.multiclass.process import process_classes
 from stream_apple.learners.apple.new_model import empty_model, empty_scratch
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.parent_selection import take_census
 from stream_apple.learners.apple.preparation.preparation import Preparation
 from stream_apple.learners.apple.single_row import SingleRow, empty_row
+from stream_apple.learners.apple.state.classes import check_labels, empty_class_work
 from stream_apple.learners.apple.state.model import (
     DEFERRED,
     EVICTED,
@@ -37,8 +37,8 @@ from stream_apple.learners.apple.state.model import (
     OCCUPIED,
     REFUSED,
     TRUNCATED,
-    Mixture,
-    Recent,
+    Model,
+    rehearsal_of,
 )
 from stream_apple.learners.apple.state.recent import forget_recent, longest_recent, recent_examples
 from stream_apple.learners.apple.state.table import Table
@@ -76,7 +76,6 @@ class Learner:
         self.progress = progress_of(options)
         self.preparation = Preparation(options)
         self.units = LabelUnits(standardized=options.mixed and options.objective.real_valued)
-        self._watch = empty_watch() if options.drift == "restart" else None
         self._state = empty_model(options, roles=self.preparation.with_splines)
         self._longest = 0
         self.generation = 0
@@ -181,8 +180,8 @@ class Learner:
             sums |= self._state.mixture._asdict() | {
                 f"recent_{name}": array for name, array in self._state.recent._asdict().items() if self._is_kept(name)
             }
-        if self._watch is not None:
-            sums |= {f"watch_{name}": array.reshape(-1) for name, array in self._watch._asdict().items()}
+        if self._state.rule.restarts:
+            sums |= {f"watch_{name}": array.reshape(-1) for name, array in self._state.watch._asdict().items()}
         sums |= self.units.arrays
         return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
@@ -259,27 +258,27 @@ class Learner:
     @property
     def occupied(self) -> int:
         """The number of slots that hold a monomial."""
-        return int(self._state.scalars.counts[OCCUPIED])
+        return int(self._state.scalars.occupancy[OCCUPIED])
 
     @property
     def evicted(self) -> int:
         """How many monomials have lost their slot to another monomial."""
-        return int(self._state.scalars.counts[EVICTED])
+        return int(self._state.scalars.occupancy[EVICTED])
 
     @property
     def deferred(self) -> int:
         """How often the admission filter did not let a monomial in yet."""
-        return int(self._state.scalars.counts[DEFERRED])
+        return int(self._state.scalars.occupancy[DEFERRED])
 
     @property
     def refused(self) -> int:
         """How often a monomial got no slot, as its bucket held only parents and features of the same example."""
-        return int(self._state.scalars.counts[REFUSED])
+        return int(self._state.scalars.occupancy[REFUSED])
 
     @property
     def restarts(self) -> int:
         """How often losses rose, so that the model restarted; 0 where drift is ignored."""
-        return self._watch.rises if self._watch is not None else 0
+        return self._state.watch.rises
 
     def mixture_weights(self) -> NDArray[np.float64]:
         """Return the weight of each predictor's score in the published one, float64[6], see `kernels/mixture.py`.
@@ -383,7 +382,7 @@ class Learner:
 
         Early growths are due after EARLY_GROWTH examples, twice as many, and so on, counted from the last restart.
         """
-        since = self._watch.risen_at if self._watch is not None else 0
+        since = self._state.watch.risen_at
         due = EARLY_GROWTH if self.options.grows_early else _NEVER
         while since + due <= examples:
             due *= 2
@@ -398,15 +397,14 @@ class Learner:
         if self.examples == self._growth_due(before):
             growth = self._grow(early=True)
             if growth.added and self.options.mixed and self.units.fixed:
-                latest = self._state.recent
-                self._rehearse(recent_examples(latest), Recent._make(array.copy() for array in latest), row)
+                self._rehearse(recent_examples(self._state.recent), row, keep=False)
 
     def _grow(self, *, nominate: bool = False, early: bool = False) -> Change:
         # Growth expands the recent examples again; a restored model has made no room for them in this process yet.
         self._make_room(longest_recent(self._state.recent) if self.options.mixed else 0)
         return grow(self._state, self._work, self._appraiser, self.options, nominate=nominate, early=early)
 
-    def _rehearse(self, prepared: Batch, recent: Recent, row: int) -> None:
+    def _rehearse(self, prepared: Batch, row: int, *, keep: bool) -> None:
         """Learn these examples again: the weights change, and nothing that counts or judges examples.
 
         Features that are new, as products after a growth are, would otherwise start from nothing, though examples that
@@ -414,42 +412,24 @@ class Learner:
         ones; nor does the watch for drift. Examples of one label are left out: they only would make scores surer of it.
 
         prepared  examples with labels in units of labels
-        recent    where they are kept among the latest examples
         row       what ModelError names if a score is not finite
+        keep      keep them among the latest examples, too
         """
         if len(np.unique(prepared.labels)) < 2:
             return
-        state, watch = self._state, self._watch
-        counts = state.scalars.counts[:OCCUPIED].copy()
-        self._state = state._replace(
-            mixture=Mixture._make(array.copy() for array in state.mixture),
-            recent=recent,
-        )
-        self._watch = None if watch is None else empty_watch()
         self._make_room(int(np.diff(prepared.indptr).max(initial=0)))
-        try:
-            start, stop = 0, len(prepared.labels)
-            scores = Scores.empty(stop)
-            while start < stop:
-                call, arguments = self.kernel_call(prepared, scores, start, stop, learn=True)
-                found = call(*arguments)
-                if found >= 0:
-                    raise _not_finite(row)
-                start = stop if found == -1 else -1 - found
-        finally:
-            self._state, self._watch = state, watch
-            state.scalars.counts[:OCCUPIED] = counts
+        model, start, stop = rehearsal_of(self._state, keep=keep), 0, len(prepared.labels)
+        scores = Scores.empty(stop)
+        while start < stop:
+            call, arguments = self._kernel_call(model, prepared, scores, start, stop, learn=True)
+            if call(*arguments) == NOT_FINITE:
+                raise _not_finite(row)
+            start = int(self._work.next_row[0])
 
     def restart(self) -> None:
         """Learn fast again after losses have risen, see `kernels/drift.py`."""
-        if self.options.mixed:
-            forget_recent(self._state.recent)  # what they say does not hold any more
-        assert self._watch is not None  # the watch has found that losses rose
-        arguments = self.table, self._state.mixture, self._watch, self.examples
-        if self.options.classes:
-            restart_classes(*arguments, self.options.classes)
-        else:
-            restart(*arguments)
+        forget_recent(self._state.recent)  # what they say does not hold any more
+        restart(self._state)
 
     def _process(
         self,
@@ -473,13 +453,11 @@ class Learner:
         while start < stop:
             end, before = self._end_before_growth(batch, start, stop) if learn else stop, self.examples
             call, arguments = self.kernel_call(batch, scores, start, end, learn=learn, early=early)
-            row = call(*arguments)
-            if row >= 0:
-                raise _not_finite(first + row)
-            start = end
-            if row < -1:
+            outcome, start = call(*arguments), int(self._work.next_row[0])
+            if outcome == NOT_FINITE:
+                raise _not_finite(first + start)
+            if outcome == LOSSES_ROSE:
                 self.restart()
-                start = -1 - row
             self.grow_if_due(before, first + start - 1)
 
     def kernel_call(
@@ -487,14 +465,27 @@ class Learner:
     ) -> tuple[Callable[..., int], tuple[Any, ...]]:
         """Return the kernel that the options ask for, and its arguments to score or learn rows [start, stop).
 
-        The kernel returns -1; or the row whose score is not finite; or -2 - row if losses had risen by that row. The
-        arguments are valid while `generation` stays the same. The batch has labels in the units of labels already.
+        The kernel returns DONE, NOT_FINITE, or LOSSES_ROSE, see `kernels/rows.py`. The arguments are valid while
+        `generation` stays the same. The batch has labels in the units of labels already.
         """
-        model, work, rows = self._state, self._work, (batch, scores, start, stop, learn)
+        return self._kernel_call(self._state, batch, scores, start, stop, learn=learn, early=early)
+
+    def _kernel_call(
+        self,
+        model: Model,
+        batch: Batch,
+        scores: Scores,
+        start: int,
+        stop: int,
+        *,
+        learn: bool,
+        early: NDArray[np.float32] = NO_EARLY,
+    ) -> tuple[Callable[..., int], tuple[Any, ...]]:
+        work, rows = self._work, (batch, scores, start, stop, learn)
         if self.options.classes:
-            return process_classes, (model, self._watch, work, self._class_work, *rows)
+            return process_classes, (model, work, self._class_work, *rows)
         if self.options.mixed:
-            return process_mixed, (model, self._watch, work, batch, early, scores, start, stop, learn)
+            return process_mixed, (model, work, batch, early, scores, start, stop, learn)
         process = process_theorem_1 if model.rule.theorem_1_lambda else process_plain
         return process, (model, work, *rows)
 
@@ -509,7 +500,7 @@ class Learner:
                 at = after
                 if again is not None and self.options.mixed and self.units.fixed:
                     forget_recent(self._state.recent)
-                    self._rehearse(self.units.to_units(again), self._state.recent, at - 1)
+                    self._rehearse(self.units.to_units(again), at - 1, keep=True)
 
     def _make_room(self, longest: int) -> None:
         """Make the scratch large enough for examples of `longest` base features: kernels check no bounds."""

@@ -13,6 +13,7 @@ from stream_apple.learners.apple.state.model import (
 )
 from stream_apple.learners.apple.state.recent import empty_recent
 from stream_apple.learners.apple.state.table import Extent, empty_table
+from stream_apple.learners.apple.state.watch import empty_watch
 from stream_apple.learners.apple.state.work import Work, empty_work
 
 _MAX_DEGREES: dict[Method, int] = {"linear": 1, "quadratic": 2, "cubic": 3}
@@ -26,10 +27,11 @@ def empty_model(options: Options, *, roles: bool) -> Model:
     mixed = options.mixed
     return Model(
         table=empty_table(int(options.bits or 0), extent_of(options)),
-        scalars=ModelScalars(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(8, np.int64)),
+        scalars=ModelScalars(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(4, np.int64), np.zeros(4, np.int64)),
         rule=_rule_of(options),
         mixture=empty_class_mixture(mixed=mixed) if options.classes else empty_mixture(mixed=mixed),
         recent=empty_recent(mixed=mixed, roles=roles, labels=options.mixed),
+        watch=empty_watch(),
     )
 
 
@@ -58,6 +60,7 @@ def _rule_of(options: Options) -> LearningRule:
         ),
         alongside=options.method != "linear",
         mixed=options.mixed,
+        restarts=options.drift == "restart",
         theorem_1_lambda=options.theorem1_lambda if options.steps == "theorem1" else 0.0,
         classes=options.classes,
     )

@@ -10,6 +10,7 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.core.bound_call import BoundCall
 from stream_apple.errors import ModelError
+from stream_apple.learners.apple.kernels.rows import LOSSES_ROSE, NOT_FINITE
 from stream_apple.learners.apple.preparation.splines import KernelCall
 from stream_apple.learners.scores import Scores
 
@@ -57,7 +58,7 @@ class SingleRow:
     def score(self) -> None:
         """Write the scores of the example; the model does not change. ModelError if they are not finite."""
         self._prepare()
-        if self._score() >= 0:
+        if self._score() == NOT_FINITE:
             _refuse()
         if self._units is not None:
             self._units.from_units(self._row, self.scores, 0, 1, self._units.scale)
@@ -70,10 +71,10 @@ class SingleRow:
         if self._units is not None:
             centre, width = self._units.scale
             self._label[0] = (self.label.item() - centre) / width
-        found = self._learn()
-        if found >= 0:
+        outcome = self._learn()
+        if outcome == NOT_FINITE:
             _refuse()
-        if found < -1:
+        if outcome == LOSSES_ROSE:
             learner.restart()
         if self._units is not None:
             self._units.from_units(self._row, self.scores, 0, 1, self._units.scale)

@@ -105,7 +105,7 @@ def test_two_classes_are_learned_at_once(
     signs.labels[:2] = (1.0, -1.0) if ones_first else (-1.0, 1.0)
     given = signs._replace(labels=np.where(signs.labels > 0, classes[1], classes[0]))
     # Else the first label is learned again, in units that are known by then.
-    monkeypatch.setattr(Learner, "_rehearse", lambda *_: None)
+    monkeypatch.setattr(Learner, "_rehearse", lambda *_, **__: None)
     learner, scores = learned(given, 7)
     low, high = classes
     assert learner.units.scale == ((low + high) / 2.0, (high - low) / 2.0)

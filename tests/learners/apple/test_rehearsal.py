@@ -45,7 +45,7 @@ def learned(batch: Batch, *stretches: tuple[int, int], **chosen: Any) -> tuple[L
 def learned_once(batch: Batch, *stretches: tuple[int, int], **chosen: Any) -> tuple[Learner, Scores]:
     """The same, but nothing is learned again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Learner, "_rehearse", lambda *_: None)
+        patch.setattr(Learner, "_rehearse", lambda *_, **__: None)
         return learned(batch, *stretches, **chosen)
 
 
@@ -108,7 +108,7 @@ def test_the_latest_examples_are_learned_again_after_growth(
     twice, _ = learned_once(batch, (0, 60), (0, 60), **chosen)
     assert found.census().parents.sum() > 0
     assert str(weights_of(found)) == str(weights_of(twice)) != str(weights_of(once))
-    learned_again = {"norm", "weight", "counts"} | {name for name in once.sums if name.startswith("constant_")}
+    learned_again = {"norm", "weight", "occupancy"} | {name for name in once.sums if name.startswith("constant_")}
     seen_once = {name: array.tolist() for name, array in once.sums.items() if name not in learned_again}
     assert {name: found.sums[name].tolist() for name in seen_once} == seen_once
     assert found.features_per_example == once.features_per_example

@@ -176,7 +176,7 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
     A newcomer's accumulator starts at DAMPING times its parent's, in units of its own x. If it started at 0, the first
     step would be as large as a new model's, and the loss would jump after every expansion.
     """
-    table, counts, features = model.table, model.scalars.counts, work.features
+    table, occupancy, features = model.table, model.scalars.occupancy, work.features
     tag_bytes = table.tags.view(np.uint8)
     for m in range(wanted):
         newcomer = work.newcomers[m]
@@ -188,14 +188,14 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
             continue
         if place != NOWHERE:
             place -= FREE
-            counts[OCCUPIED] += 1
+            occupancy[OCCUPIED] += 1
         else:
             first = bucket_of(table.tags, key) << U3
             place = least_useful(table.slots, first)
             if place == NOWHERE:
-                counts[REFUSED] += 1
+                occupancy[REFUSED] += 1
                 continue
-            counts[EVICTED] += 1
+            occupancy[EVICTED] += 1
         tag_bytes[place] = np.uint8(key & BYTE) | np.uint8(1)
         if model.rule.mixed and (newcomer["degree"] == 1 or table.slots[place]["degree"] == 1):
             put_companion(table.companions[place])  # that of a product is all zeros

@@ -10,24 +10,32 @@ The restart multiplies all weights by a factor that is estimated from the newer 
 the expected labels, by least squares, through 0. It is -1 where the labels have been swapped, 0 where scores say
 nothing any more, and nearly 1 where little has changed, or the alarm was false. The sums of squared gradients shrink by
 the size of the factor, so the model then learns faster, up to a young model's speed. The mixture deals a part of its
-shares evenly, and the model grows early, as a young one does. Of several classes `multiclass/class_drift.py` says what
-the label and the expected label are.
+shares evenly, and the model grows early, as a young one does. The functions `agreement_of` and `class_agreement` of
+`loss_functions.py` say what the expected label is.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_apple.core.jit import part, routine
 from stream_apple.learners.apple.kernels.mixture import deal_shares
-from stream_apple.learners.apple.state.model import Mixture
-from stream_apple.learners.apple.state.table import Table
-from stream_apple.learners.loss_functions import agreement_of
+from stream_apple.learners.apple.state.classes import BLOCKS_OF_GRADIENTS, BLOCKS_OF_WEIGHTS
+from stream_apple.learners.apple.state.model import EXAMPLES, Model
+from stream_apple.learners.apple.state.watch import (
+    BLOCK,
+    BLOCKS,
+    EXPECTED,
+    HELD,
+    LEVELS,
+    LOSS_SUM,
+    RESTARTS,
+    RISEN_AT,
+    SQUARES,
+    SUMS,
+    Watch,
+)
 
-BLOCK = 32  # examples of the newest blocks
-BLOCKS, LEVELS = 6, 24  # blocks of one size, and number of sizes: together they cover the latest 10^9 examples or more
 CONFIDENCE = 1e-4  # the probability of a false alarm at one test, at most
 FEWEST_BEFORE = 64  # examples
 NOTHING_HOLDS = 4.0  # a prior for the factor 0: it weighs as much as so many examples
@@ -35,61 +43,21 @@ LEAST_KEPT = 0.1  # of the sums of squared gradients
 KEPT_CURVATURE = 0.02  # of the stack's matrix
 TRUSTED = np.uint8(20)  # the most sights that a slot keeps, so that averages follow quickly again
 
-SUMS = 4  # of a block
-_LOSSES, _SQUARES, _HELD, _EXPECTED = range(SUMS)
-_RESTARTS, _AT = range(2)
 
+@part
+def has_risen(watch: Watch, lost: float, held: float, expected: float) -> bool:
+    """Add a learned example to the watch; return whether losses have risen.
 
-class Watch(NamedTuple):
-    """The losses since the last rise.
-
-    sums      float64[LEVELS, BLOCKS, SUMS]  over a block of BLOCK * 2^level examples: the sums of losses, of their
-                                             squares, of labels times expected labels, and of the squares of expected
-                                             labels; the blocks of a level are in the order of time
-    used      int64[LEVELS]  how many blocks a level has
-    open      float64[1 + SUMS]  the number of examples since the last block, and their sums
-    restarts  int64[2]  how often losses have risen, and how many examples had been learned at the last rise
+    lost      the loss of its score
+    held      the label times the expected label
+    expected  the square of the expected label
     """
-
-    sums: NDArray[np.float64]
-    used: NDArray[np.int64]
-    open: NDArray[np.float64]
-    restarts: NDArray[np.int64]
-
-    @property
-    def rises(self) -> int:
-        """How often losses have risen."""
-        return int(self.restarts[_RESTARTS])
-
-    @property
-    def risen_at(self) -> int:
-        """How many examples had been learned when losses last rose; 0 if they never rose."""
-        return int(self.restarts[_AT])
-
-
-def empty_watch() -> Watch:
-    """Return a watch that has seen no loss."""
-    return Watch(
-        np.zeros((LEVELS, BLOCKS, SUMS)), np.zeros(LEVELS, np.int64), np.zeros(1 + SUMS), np.zeros(2, np.int64)
-    )
-
-
-@part
-def has_risen(watch: Watch, loss: int, lost: float, score: float, label: float) -> bool:
-    """Add a learned example, whose score lost so much, to the watch; return whether losses have risen."""
-    held, expected = agreement_of(loss, lost, score, label)
-    return bool(take_in(watch, lost, held, expected))
-
-
-@part
-def take_in(watch: Watch, loss: float, held: float, expected: float) -> bool:
-    """Add a loss, the label times the expected label, and the square of this; return whether losses have risen."""
-    bounded = 1.0 - 1.0 / (1.0 + loss)  # 1 of an infinite loss
+    bounded = 1.0 - 1.0 / (1.0 + lost)  # 1 of an infinite loss
     watch.open[0] += 1.0
-    watch.open[1 + _LOSSES] += bounded
-    watch.open[1 + _SQUARES] += bounded * bounded
-    watch.open[1 + _HELD] += held
-    watch.open[1 + _EXPECTED] += expected
+    watch.open[1 + LOSS_SUM] += bounded
+    watch.open[1 + SQUARES] += bounded * bounded
+    watch.open[1 + HELD] += held
+    watch.open[1 + EXPECTED] += expected
     if watch.open[0] < BLOCK:
         return False
     _close_block(watch)
@@ -123,8 +91,8 @@ def _forget_before_rise(watch: Watch) -> bool:
     for level in range(LEVELS):
         for i in range(watch.used[level]):
             count += BLOCK << level
-            total += watch.sums[level, i, _LOSSES]
-            squares += watch.sums[level, i, _SQUARES]
+            total += watch.sums[level, i, LOSS_SUM]
+            squares += watch.sums[level, i, SQUARES]
     variance = max(squares / count - (total / count) * (total / count), 0.0)
     doubt = math.log(2.0 * math.log(max(count, 3.0)) / CONFIDENCE)
     newer, newer_total = 0.0, 0.0
@@ -132,7 +100,7 @@ def _forget_before_rise(watch: Watch) -> bool:
         for back in range(watch.used[level]):
             i = watch.used[level] - 1 - back
             newer += BLOCK << level
-            newer_total += watch.sums[level, i, _LOSSES]
+            newer_total += watch.sums[level, i, LOSS_SUM]
             older = count - newer
             if older < FEWEST_BEFORE:
                 return False
@@ -152,17 +120,14 @@ def what_holds(watch: Watch) -> float:
     """Return the factor by which scores still hold, from -1 to 1, estimated from all blocks of the watch."""
     held, expected = 0.0, NOTHING_HOLDS
     for level, used in enumerate(watch.used):
-        held += float(watch.sums[level, :used, _HELD].sum())
-        expected += float(watch.sums[level, :used, _EXPECTED].sum())
+        held += float(watch.sums[level, :used, HELD].sum())
+        expected += float(watch.sums[level, :used, EXPECTED].sum())
     return min(max(held / expected, -1.0), 1.0)
 
 
-def restart(table: Table, mixture: Mixture, watch: Watch, examples: int) -> None:
-    """Multiply all weights by `what_holds`, and shrink the accumulators so that the model learns fast again.
-
-    `examples` is how many were learned.
-    """
-    slots, companions = table.slots, table.companions
+def restart(model: Model) -> None:
+    """Multiply all weights by `what_holds`, and shrink the accumulators so that the model learns fast again."""
+    slots, companions, mixture, watch = model.table.slots, model.table.companions, model.mixture, model.watch
     holds = np.float32(what_holds(watch))
     kept = max(abs(holds), np.float32(LEAST_KEPT))
     base = slots["degree"] <= 1
@@ -174,7 +139,13 @@ def restart(table: Table, mixture: Mixture, watch: Watch, examples: int) -> None
     slots["sights"] = np.minimum(slots["sights"], TRUSTED)
     for name in ("average", "fast", "slow_linear"):
         companions[name] *= holds
+    if model.rule.classes:
+        of_classes = model.table.class_weights.reshape(len(slots), -1, model.rule.classes)
+        of_classes[:, BLOCKS_OF_WEIGHTS] *= holds
+        of_classes[:, BLOCKS_OF_GRADIENTS] *= kept
+        for name in ("weight", "linear_weight"):  # the largest differences between the weights of two classes
+            np.abs(slots[name], out=slots[name])
     mixture.curvature[:] *= KEPT_CURVATURE
     deal_shares(mixture)
-    watch.restarts[_RESTARTS] += 1
-    watch.restarts[_AT] = examples
+    watch.restarts[RESTARTS] += 1
+    watch.restarts[RISEN_AT] = model.scalars.counts[EXAMPLES]

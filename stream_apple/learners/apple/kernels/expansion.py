@@ -109,7 +109,7 @@ def expand(
             credited.listed[0] = max(credited.listed[0], queue.tail)
         if learning:
             passed = filter_misses(model, work, ends.passed, misses, votes)
-            scalars.counts[DEFERRED] += np.int64(ends.deferred + misses - passed)
+            scalars.occupancy[DEFERRED] += np.int64(ends.deferred + misses - passed)
             wanted = nominate(table, work, passed, wanted)
     return found, wanted
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.kernels.admission import admit
-from stream_apple.learners.apple.kernels.drift import Watch, has_risen
+from stream_apple.learners.apple.kernels.drift import has_risen
 from stream_apple.learners.apple.kernels.expansion import expand
 from stream_apple.learners.apple.kernels.mixed_update import gather_mixed, learn_base, learn_expanded
 from stream_apple.learners.apple.kernels.mixture import (
@@ -24,6 +24,9 @@ from stream_apple.learners.apple.kernels.mixture import (
     temper,
 )
 from stream_apple.learners.apple.kernels.rows import (
+    DONE,
+    LOSSES_ROSE,
+    NOT_FINITE,
     are_finite,
     count_learned,
     is_learned,
@@ -36,13 +39,13 @@ from stream_apple.learners.apple.state.model import EXAMPLES, Model
 from stream_apple.learners.apple.state.recent import keep_recent
 from stream_apple.learners.apple.state.weights import LINEAR, PREDICTORS
 from stream_apple.learners.apple.state.work import Work
-from stream_apple.learners.loss_functions import bounds_of, include_label
+from stream_apple.learners.loss_functions import agreement_of, bounds_of, include_label
 from stream_apple.learners.scores import CYCLE, EARLY_CONSTANT, EARLY_LEARNED, EARLY_STRIDE, Scores
 
 
 @kernel
 def process_mixed(
-    model: Model, watch: Watch | None, work: Work, batch: Batch, early: NDArray[np.float32], scores: Scores,
+    model: Model, work: Work, batch: Batch, early: NDArray[np.float32], scores: Scores,
     start: int, stop: int, learn: bool,
 ) -> int:  # fmt: skip
     """Score each row of [start, stop) in order, then, if `learn`, learn it, as `process_plain` does.
@@ -50,10 +53,8 @@ def process_mixed(
     early  float32[rows, EARLY]: what `scores.early` held when the row's prediction was asked for, before its label
            came. The mixture learns from these scores; from the present ones where they are NaN, or no other example
            was learned since; nothing where they are infinite. With no rows, it learns from the present scores.
-    watch  None where drift is ignored
 
-    Returns what `process_plain` does, or -2 - row if losses had risen when that row was learned: then the caller has to
-    restart the model before it learns the next row.
+    Returns what `process_plain` does, or LOSSES_ROSE: then the caller has to restart the model before the next row.
     """
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     labels, counts, mixture = model.scalars.labels, model.scalars.counts, model.mixture
@@ -63,7 +64,8 @@ def process_mixed(
         base, wider = gather_mixed(model, features, old, mixing)
         if not are_finite(mixing, PREDICTORS):
             clear_active(slots, features, old)
-            return row
+            work.next_row[0] = row
+            return NOT_FINITE
         if learning:
             share = include_label(rule.loss, labels, label)
             if share < 1.0:
@@ -93,6 +95,9 @@ def process_mixed(
         if sampled:
             learn_mixture(mixture, mixing, constant, rule.loss, target, (low, high), delay)
         count_label(mixture, rule.loss, target)
-        if watch is not None and has_risen(watch, rule.loss, scores.losses[row], score, label):
-            return -2 - row
-    return -1
+        held, expected = agreement_of(rule.loss, scores.losses[row], score, label)
+        if rule.restarts and has_risen(model.watch, scores.losses[row], held, expected):
+            work.next_row[0] = row + 1
+            return LOSSES_ROSE
+    work.next_row[0] = stop
+    return DONE

@@ -19,6 +19,8 @@ from stream_apple.learners.apple.kernels.admission import admit
 from stream_apple.learners.apple.kernels.expansion import expand
 from stream_apple.learners.apple.kernels.residuals import add_residuals
 from stream_apple.learners.apple.kernels.rows import (
+    DONE,
+    NOT_FINITE,
     are_finite,
     count_learned,
     is_learned,
@@ -38,7 +40,7 @@ def process_plain(model: Model, work: Work, batch: Batch, scores: Scores, start:
     """Progressive validation: score each row of [start, stop) in order, then, if `learn`, learn it.
 
     Writes these rows of `scores`; a loss is NaN without a label. A row without a label, or of weight zero, is only
-    scored. Returns -1; or the first row whose score is not finite, at which it stops without learning the row.
+    scored. Returns DONE; or NOT_FINITE, if a score of a row is not finite, and then stops without learning the row.
     """
     slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
     counts = model.scalars.counts
@@ -49,7 +51,8 @@ def process_plain(model: Model, work: Work, batch: Batch, scores: Scores, start:
         mixing[LINEAR], base = score_linear(slots, rule, features, old, mixing[APPLE])
         if not are_finite(mixing, APPLE + 1):
             clear_active(slots, features, old)
-            return row
+            work.next_row[0] = row
+            return NOT_FINITE
         publish_clipped(scores, row, model, mixing, label, learning)
         if not learning:
             clear_active(slots, features, old)
@@ -63,7 +66,8 @@ def process_plain(model: Model, work: Work, batch: Batch, scores: Scores, start:
         if rule.alongside:
             linear = Target(mixing[LINEAR], label, target.importance)
             learn_linear(model, features, base, old, found, linear)
-    return -1
+    work.next_row[0] = stop
+    return DONE
 
 
 @part

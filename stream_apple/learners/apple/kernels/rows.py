@@ -19,6 +19,9 @@ from stream_apple.learners.loss_functions import (
 )
 from stream_apple.learners.scores import Scores
 
+DONE, NOT_FINITE, LOSSES_ROSE = range(3)
+"""What a kernel returns: it has come to the last row; a score of the row `Work.next_row` is not finite, so that it is
+not learned; or losses had risen when the row before `Work.next_row` was learned."""
 PREFETCH_DISTANCE = np.uint64(512)  # base features: learning so many takes longer than a memory access
 
 

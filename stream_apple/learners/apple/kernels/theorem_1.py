@@ -23,6 +23,8 @@ from stream_apple.learners.apple.kernels.expansion import expand
 from stream_apple.learners.apple.kernels.plain import score_linear
 from stream_apple.learners.apple.kernels.residuals import add_residuals
 from stream_apple.learners.apple.kernels.rows import (
+    DONE,
+    NOT_FINITE,
     are_finite,
     count_learned,
     is_learned,
@@ -54,7 +56,8 @@ def process_theorem_1(
         mixing[LINEAR] /= counts[EXAMPLES] + 1
         if not are_finite(mixing, APPLE + 1):
             clear_active(slots, features, old)
-            return row
+            work.next_row[0] = row
+            return NOT_FINITE
         publish_clipped(scores, row, model, mixing, label, learning)
         if not learning:
             clear_active(slots, features, old)
@@ -65,7 +68,8 @@ def process_theorem_1(
         if len(model.table.residuals) > 0:
             add_residuals(model, features, found, target)
         descend(model, features, found, target, mixing[LINEAR])
-    return -1
+    work.next_row[0] = stop
+    return DONE
 
 
 @part

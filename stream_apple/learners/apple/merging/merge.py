@@ -194,7 +194,7 @@ def adopt(
         merged, counts = merge([*[merged] * roster_size, own], parents=parents)
     copy_into(own.table, merged.table)
     own.take_over(merged.sums)
-    own.sums["counts"][OCCUPIED] = taken_count(own.table)
+    own.sums["occupancy"][OCCUPIED] = taken_count(own.table)
     return counts
 
 

@@ -18,7 +18,7 @@ from stream_apple.core.jit import part
 from stream_apple.learners.apple.kernels.update import within_bounds
 from stream_apple.learners.apple.merging.merge_scratch import MergeScratch
 from stream_apple.learners.apple.merging.stacks import Stack
-from stream_apple.learners.apple.multiclass.layout import (
+from stream_apple.learners.apple.state.classes import (
     BLOCK_OF_AVERAGES,
     BLOCK_OF_GRADIENTS,
     BLOCK_OF_LINEAR_GRADIENTS,

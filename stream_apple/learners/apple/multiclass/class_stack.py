@@ -8,7 +8,7 @@ derivatives is the covariance of f under p.
 
 from stream_apple.core.jit import part
 from stream_apple.learners.apple.kernels.mixture import KEEP, NEWTON_VECTOR, newton_step
-from stream_apple.learners.apple.multiclass.layout import (
+from stream_apple.learners.apple.state.classes import (
     CLASS_AVERAGE,
     CLASS_EXPANDED,
     CLASS_LINEAR,

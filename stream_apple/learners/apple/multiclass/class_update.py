@@ -28,7 +28,7 @@ from stream_apple.learners.apple.multiclass.class_lanes import (
     move_classes,
     prefetch_row,
 )
-from stream_apple.learners.apple.multiclass.layout import (
+from stream_apple.learners.apple.state.classes import (
     BLOCK_OF_AVERAGES,
     BLOCK_OF_LINEAR_WEIGHTS,
     CLASS_AVERAGE,

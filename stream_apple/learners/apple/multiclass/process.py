@@ -4,8 +4,8 @@ Probabilities are published. Without a mixture they are apple's own. A mixture h
 average of apple's weights, and apple itself, and a stack of the three (`class_stack.py`). The probabilities of linear,
 average and stack are mixed by their shares: Bayes' rule, the aggregating algorithm for the log loss, at rate 1 (Vovk
 1990), with a fixed share as in `kernels/mixture.py`. So its loss exceeds the linear predictor's by at most log(1 /
-p[linear]) = 0.1, plus about SHARE for each example and DEALT for each restart (`class_drift.py`), all times the largest
-importance weight; an example that is heavier than all before it may add more, as there.
+p[linear]) = 0.1, plus about SHARE for each example and DEALT for each restart, all times the largest importance weight;
+an example that is heavier than all before it may add more, as there.
 """
 
 import math
@@ -15,12 +15,18 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel, part
 from stream_apple.learners.apple.kernels.admission import admit
-from stream_apple.learners.apple.kernels.drift import Watch
+from stream_apple.learners.apple.kernels.drift import has_risen
 from stream_apple.learners.apple.kernels.expansion import expand
 from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
-from stream_apple.learners.apple.kernels.rows import count_learned, is_learned, row_features
+from stream_apple.learners.apple.kernels.rows import (
+    DONE,
+    LOSSES_ROSE,
+    NOT_FINITE,
+    count_learned,
+    is_learned,
+    row_features,
+)
 from stream_apple.learners.apple.kernels.update import clear_active, gather_base
-from stream_apple.learners.apple.multiclass.class_drift import has_class_loss_risen
 from stream_apple.learners.apple.multiclass.class_stack import learn_class_stack, stack_classes
 from stream_apple.learners.apple.multiclass.class_update import (
     admit_classes,
@@ -30,7 +36,7 @@ from stream_apple.learners.apple.multiclass.class_update import (
     step_linear,
     widen_classes,
 )
-from stream_apple.learners.apple.multiclass.layout import (
+from stream_apple.learners.apple.state.classes import (
     CLASS_AVERAGE,
     CLASS_EXPANDED,
     CLASS_LINEAR,
@@ -42,7 +48,7 @@ from stream_apple.learners.apple.state.recent import keep_recent
 from stream_apple.learners.apple.state.table import U0
 from stream_apple.learners.apple.state.weights import APPLE
 from stream_apple.learners.apple.state.work import Numbers64, Work
-from stream_apple.learners.loss_functions import softmax
+from stream_apple.learners.loss_functions import class_agreement, softmax
 from stream_apple.learners.scores import Scores
 
 
@@ -56,7 +62,7 @@ def empty_class_mixture(*, mixed: bool) -> Mixture:
 
 @kernel
 def process_classes(
-    model: Model, watch: Watch | None, work: Work, class_work: ClassWork, batch: Batch, scores: Scores,
+    model: Model, work: Work, class_work: ClassWork, batch: Batch, scores: Scores,
     start: int, stop: int, learn: bool,
 ) -> int:  # fmt: skip
     """Do what `process_mixed` does; labels are whole numbers from 0 to classes - 1, which is not checked here."""
@@ -78,7 +84,8 @@ def process_classes(
             mix_classes(model, class_work)
         if not finite:
             clear_active(slots, features, old)
-            return row
+            work.next_row[0] = row
+            return NOT_FINITE
         publish_classes(model, class_work, scores, row, label)
         if not learning:
             clear_active(slots, features, old)
@@ -98,9 +105,12 @@ def process_classes(
             base = gather_base(slots, features, base, old, found)
             prepare_step(model, features, base, CLASS_LINEAR, class_work, y, importance)
             step_linear(model, features, base, class_work)
-        if watch is not None and has_class_loss_risen(watch, scores.losses[row], class_work.published, y):
-            return -2 - row
-    return -1
+        held, expected = class_agreement(class_work.published, y)
+        if rule.restarts and has_risen(model.watch, scores.losses[row], held, expected):
+            work.next_row[0] = row + 1
+            return LOSSES_ROSE
+    work.next_row[0] = stop
+    return DONE
 
 
 @part

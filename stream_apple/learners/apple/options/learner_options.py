@@ -79,7 +79,7 @@ class Options(DeclaredOptions, SystemOptions):
 
     @property
     def class_blocks(self) -> int:
-        """How many numbers a class has for each slot, see `multiclass/layout.py`."""
+        """How many numbers a class has for each slot, see `state/classes.py`."""
         return 0 if not self.classes else 5 if self.mixed else 2 if self.method == "linear" else 4
 
     def model_bytes(self) -> int:

@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.learners.apple.state.table import Table
+from stream_apple.learners.apple.state.watch import Watch, empty_watch
 
 MAX_DEGREE = 250  # degrees are kept in a byte
 GROWN_AT = 3  # index of `Recent.filled`
-EXAMPLES, NONZEROS, FEATURES, TRUNCATED, OCCUPIED, EVICTED, DEFERRED, REFUSED = range(8)  # indices of counts
+EXAMPLES, NONZEROS, FEATURES, TRUNCATED = range(4)  # indices of `ModelScalars.counts`
+OCCUPIED, EVICTED, DEFERRED, REFUSED = range(4)  # indices of `ModelScalars.occupancy`
 
 Bounds = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -34,6 +36,7 @@ class LearningRule(NamedTuple):
     rate       the learning rate
     alongside  learn the linear predictor too
     mixed      learn all predictors, and publish their mixture
+    restarts   restart when losses have risen, see `drift.py`
     theorem_1_lambda  the regularization of plain gradient descent, see `theorem_1.py`; 0: the update is adaptive
     classes    the number of classes of the softmax loss, see `multiclass/`; 0: there is one score
     """
@@ -43,6 +46,7 @@ class LearningRule(NamedTuple):
     expansion: ExpansionRule
     alongside: bool
     mixed: bool
+    restarts: bool
     theorem_1_lambda: float
     classes: int = 0
 
@@ -53,13 +57,15 @@ class ModelScalars(NamedTuple):
     norm    float64[2]  the sum of importance * x^2 / scale^2, of apple and of the linear predictor
     weight  float64[2]  the sum of the importance weights of the examples that moved each of the two
     labels  float64[2]  smallest and largest of 0 and the labels learned, to which scores are clipped (squared loss)
-    counts  int64[8]    by the constants EXAMPLES ... REFUSED above
+    counts  int64[4]    of the examples learned: their number, and by NONZEROS ... TRUNCATED above
+    occupancy  int64[4]  how many slots are taken, and how many monomials got none, by OCCUPIED ... REFUSED above
     """
 
     norm: NDArray[np.float64]
     weight: NDArray[np.float64]
     labels: Bounds
     counts: Counts
+    occupancy: Counts
 
 
 class Mixture(NamedTuple):
@@ -103,10 +109,30 @@ class Recent(NamedTuple):
 
 
 class Model(NamedTuple):
-    """All that kernels need of a model."""
+    """All that kernels need of a model.
+
+    watch  the losses since they last rose; nothing unless `rule.restarts`
+    """
 
     table: Table
     scalars: ModelScalars
     rule: LearningRule
     mixture: Mixture
     recent: Recent
+    watch: Watch
+
+
+def rehearsal_of(model: Model, *, keep: bool) -> Model:
+    """Return a model that learns for another one: it has the same table and rule, and judges and counts on its own.
+
+    The state of its mixture, its counts of examples, and what it watches are copies, or new. What it learns of features
+    is the other model's.
+
+    keep  the latest examples are the other model's, too
+    """
+    return model._replace(
+        scalars=model.scalars._replace(counts=model.scalars.counts.copy()),
+        mixture=Mixture._make(array.copy() for array in model.mixture),
+        recent=model.recent if keep else Recent._make(array.copy() for array in model.recent),
+        watch=empty_watch(),
+    )

@@ -85,7 +85,7 @@ class Table(NamedTuple):
                       Memory that was never written costs nothing, so only base features cost any
     residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: used for all slots
     class_weights     float32[2^bits + 1, columns] or float32[0, 0], by the slot's number: the weights of each class,
-                      see `multiclass/layout.py`
+                      see `state/classes.py`
     """
 
     slots: Slots

@@ -100,7 +100,10 @@ class Own(NamedTuple):
 
 
 class Work(NamedTuple):
-    """The whole scratch: `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`."""
+    """The whole scratch: `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`.
+
+    next_row  int64[1]  the first row that the last kernel has not finished
+    """
 
     features: ActiveFeatures
     products: Products
@@ -109,6 +112,7 @@ class Work(NamedTuple):
     mixing: Numbers64
     lookups: Lookups
     own: Own
+    next_row: NDArray[np.int64]
 
 
 def empty_work(max_features: int, longest: int) -> Work:
@@ -126,6 +130,7 @@ def empty_work(max_features: int, longest: int) -> Work:
             np.zeros(longest + LANES, np.float32),
             np.zeros(longest + LANES, np.uint8),
         ),
+        np.zeros(1, np.int64),
     )
 
 

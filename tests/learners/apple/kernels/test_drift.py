@@ -10,9 +10,11 @@ from support.oracles.drift import learned_row_by_row
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.growth import EARLY_GROWTH
-from stream_apple.learners.apple.kernels.drift import BLOCK, BLOCKS, Watch, empty_watch, has_risen, what_holds
+from stream_apple.learners.apple.kernels.drift import has_risen, what_holds
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Drift, Options
+from stream_apple.learners.apple.state.watch import BLOCK, BLOCKS, Watch, empty_watch
+from stream_apple.learners.loss_functions import agreement_of
 from stream_apple.learners.losses import LOGISTIC, SQUARED, Loss
 from stream_apple.learners.scores import Scores
 
@@ -25,7 +27,8 @@ def _rises(watch: Watch, losses: NDArray[np.float64], found: NDArray[np.int64]) 
     """Write the numbers of the losses with which they had risen; return how many there are."""
     count = 0
     for i in range(len(losses)):
-        if has_risen(watch, LOG_ODDS, losses[i], 0.0, 1.0):
+        held, expected = agreement_of(LOG_ODDS, losses[i], 0.0, 1.0)
+        if has_risen(watch, losses[i], held, expected):
             found[count] = i
             count += 1
     return count
@@ -85,7 +88,8 @@ def test_memory_is_bounded() -> None:
 @kernel
 def _take_in(watch: Watch, loss: int, losses: NDArray[np.float64], scores: NDArray[np.float64], label: float) -> None:
     for i in range(len(losses)):
-        has_risen(watch, loss, losses[i], scores[i], label)
+        held, expected = agreement_of(loss, losses[i], scores[i], label)
+        has_risen(watch, losses[i], held, expected)
 
 
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC], ids=lambda loss: loss.name)

@@ -18,7 +18,7 @@ from stream_apple.learners.apple.multiclass.class_lanes import (
     move_classes,
     move_classes_one_by_one,
 )
-from stream_apple.learners.apple.multiclass.layout import ClassWork, empty_class_work
+from stream_apple.learners.apple.state.classes import ClassWork, empty_class_work
 
 SLOTS, PLACE = 3, 1
 X, RATIO, SHARE = np.float32(-1.7), np.float32(-0.6), np.float32(0.3)

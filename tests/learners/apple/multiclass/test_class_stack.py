@@ -10,7 +10,8 @@ from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.kernels.mixture import KEEP
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.multiclass.class_stack import CLASS_RIDGE, learn_class_stack, stack_classes
-from stream_apple.learners.apple.multiclass.layout import (
+from stream_apple.learners.apple.multiclass.process import empty_class_mixture
+from stream_apple.learners.apple.state.classes import (
     CLASS_AVERAGE,
     CLASS_EXPANDED,
     CLASS_LINEAR,
@@ -18,7 +19,6 @@ from stream_apple.learners.apple.multiclass.layout import (
     ClassWork,
     empty_class_work,
 )
-from stream_apple.learners.apple.multiclass.process import empty_class_mixture
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR
 from stream_apple.learners.apple.state.work import MIXING

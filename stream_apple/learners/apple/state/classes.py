@@ -21,6 +21,8 @@ from stream_apple.learners.apple.state.table import Floats
 from stream_apple.learners.apple.state.work import LANES, Numbers64
 
 BLOCK_OF_WEIGHTS, BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_LINEAR_GRADIENTS, BLOCK_OF_AVERAGES = range(5)
+BLOCKS_OF_WEIGHTS = [BLOCK_OF_WEIGHTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_AVERAGES]
+BLOCKS_OF_GRADIENTS = [BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_GRADIENTS]
 CLASS_EXPANDED, CLASS_LINEAR, CLASS_AVERAGE, CLASS_STACK = range(4)
 """What has scores in the scratch: apple (or the only predictor), the linear one alongside, the average, the stack."""
 

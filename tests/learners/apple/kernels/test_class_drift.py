@@ -9,10 +9,11 @@ from support.restoring import restored
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.growth import EARLY_GROWTH
-from stream_apple.learners.apple.kernels.drift import Watch, empty_watch, has_risen, what_holds
+from stream_apple.learners.apple.kernels.drift import has_risen, what_holds
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.multiclass.class_drift import has_class_loss_risen
 from stream_apple.learners.apple.options import Drift, Options
+from stream_apple.learners.apple.state.watch import Watch, empty_watch
+from stream_apple.learners.loss_functions import agreement_of, class_agreement
 from stream_apple.learners.losses import LOGISTIC
 from stream_apple.learners.scores import Scores
 
@@ -24,7 +25,8 @@ LOG_ODDS = LOGISTIC.number
 def _take_in(watch: Watch, losses: NDArray[np.float64], rows: NDArray[np.float64], labels: NDArray[np.int64]) -> int:
     """Return the number of the first row with which losses had risen, or -1."""
     for i in range(len(losses)):
-        if has_class_loss_risen(watch, losses[i], rows[i], labels[i]):
+        held, expected = class_agreement(rows[i], labels[i])
+        if has_risen(watch, losses[i], held, expected):
             return i
     return -1
 
@@ -32,7 +34,8 @@ def _take_in(watch: Watch, losses: NDArray[np.float64], rows: NDArray[np.float64
 @kernel
 def _take_in_log_odds(watch: Watch, losses: NDArray[np.float64]) -> int:
     for i in range(len(losses)):
-        if has_risen(watch, LOG_ODDS, losses[i], 0.0, 1.0):
+        held, expected = agreement_of(LOG_ODDS, losses[i], 0.0, 1.0)
+        if has_risen(watch, losses[i], held, expected):
             return i
     return -1
 

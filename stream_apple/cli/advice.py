@@ -10,22 +10,40 @@ from stream_apple.cli.output import say
 from stream_apple.config.duration import format_duration, longer_epoch
 from stream_apple.config.learner_settings import named_namespaces
 from stream_apple.core.batch import space_key
-from stream_apple.files import MOST_MET, ColumnRoles, TimeLike
+from stream_apple.files import FileShape
+from stream_apple.files.shape import in_options
 from stream_apple.nearest_names import missing
+from stream_apple.records.census import spelled_number_hint
+from stream_apple.records.mapping import InputMapping
 
 if TYPE_CHECKING:
     from stream_apple.learners.port import LearnerOptions  # which needs numba
 
 
-def tell_of_times(time_like: TimeLike, remedy: str) -> None:
-    """Say on stderr that a column looks like the examples' time, if one does, and what to do about it.
+def tell_of_files(shape: FileShape) -> None:
+    """Say on stderr what there is to say about the files that were read by this shape."""
+    notes = shape.notes
+    if notes is None:
+        return
+    for text in notes.texts:
+        say(f"stream-apple: {text}", err=True)
+    if notes.census is None:
+        return
+    for path in notes.census.spelled_numbers():
+        say(in_options(f"stream-apple: {path}: {spelled_number_hint(shlex.quote(path))}"), err=True)
+    _tell_of_idle_patterns(notes.census.mapper.mapping, notes.met)
 
-    remedy  the advice, in which `{}` stands for the column's name
+
+def tell_of_times(shape: FileShape, remedy: str) -> None:
+    """Say on stderr that a field looks like the examples' time, if one does, and what to do about it.
+
+    remedy  the advice, in which `{}` stands for the field's path, and `{length}` for that of an epoch
     """
-    if time_like.name is not None:
-        name = time_like.name
-        message = f"stream-apple: {name!r} looks like the time of each example, and is a feature like any other: "
-        say(message + remedy.replace("{}", shlex.quote(name)), err=True)
+    census = None if shape.notes is None else shape.notes.census
+    for path, clocked in [] if census is None else [*census.like_times().items()][:1]:
+        message = f"stream-apple: {path!r} looks like the time of each example, and is a feature like any other: "
+        advice = remedy.replace("{length}", "1h" if clocked else "1d").replace("{}", shlex.quote(path))
+        say(message + advice, err=True)
 
 
 def tell_of_absent_namespaces(options: "LearnerOptions", spaces: NDArray[np.uint64]) -> None:
@@ -44,14 +62,12 @@ def tell_of_absent_namespaces(options: "LearnerOptions", spaces: NDArray[np.uint
             )
 
 
-def tell_of_idle_patterns(roles: ColumnRoles) -> None:
+def _tell_of_idle_patterns(mapping: InputMapping, met: set[str]) -> None:
     """Say on stderr which patterns of a mapping no field has matched, of all that were read: a mistyped one is idle."""
-    if roles.mapping is None or roles.met is None or len(roles.met) >= MOST_MET:
-        return
-    for setting, pattern in roles.mapping.idle_patterns(roles.met):
+    for setting, pattern in mapping.idle_patterns(met):
         say(
-            f"stream-apple: input.{setting}: {pattern!r} has no effect: expected a feature whose path it is, or "
-            f"matches, found {missing(pattern, sorted(roles.met))}",
+            f"stream-apple: --{setting}: {pattern!r} has no effect: expected a feature whose path it is, or matches, "
+            f"found {missing(pattern, sorted(met))}",
             err=True,
         )
 

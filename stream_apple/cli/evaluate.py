@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from stream_apple.cli.advice import (
     tell_of_absent_namespaces,
-    tell_of_idle_patterns,
+    tell_of_files,
     tell_of_short_epochs,
     tell_of_times,
 )
-from stream_apple.cli.options.example_times import ColumnOptions, Times, column_options, times_options
+from stream_apple.cli.options.example_times import Times, times_options
+from stream_apple.cli.options.input_mapping import InputOptions, input_options
 from stream_apple.cli.options.learner import LearnerChoice, learner_options
 from stream_apple.cli.options.parameters import (
     OutputFile,
@@ -35,7 +36,6 @@ from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import check_models_fit
 from stream_apple.config.schema import EPOCH_LENGTH, MAX_AHEAD
 from stream_apple.core.batch import Batch, Limits
-from stream_apple.files import TimeLike
 from stream_apple.offline.late_labels import known_after_examples, known_after_time
 from stream_apple.offline.plot import picture_file
 from stream_apple.offline.schedule import Schedule
@@ -49,11 +49,9 @@ if TYPE_CHECKING:
 _BY_COUNT = ("epochs", "doubling", "seed")
 """Options that contradict epochs of event time."""
 
-_IN_TIME = "a table's rows are learned in the epochs of their times with --timestamp-field {} --epoch-length 1h"
-_NO_EPOCHS = f"{_IN_TIME}, and --column ignore={{}} leaves the column out"
-_NO_EPOCHS_OF_RECORDS = (
-    "--input timestamp={} --epoch-length 1h learns records in the epochs of their times, --input times={} makes "
-    "features of hour, weekday and month, and --input ignore={} leaves the field out"
+_NO_EPOCHS = (
+    "--timestamp {} --epoch-length {length} learns examples in the epochs of their times, --times {} makes features of "
+    "hour, weekday and month, and --ignore {} leaves the field out"
 )
 _ORDER_LOST = "; the examples are shuffled now, and --no-shuffle keeps the order of the files"
 
@@ -130,7 +128,7 @@ def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) 
     help="Each label is known when the N-th example after its own comes; 1 is no delay.",
 )
 @shard_options
-@column_options
+@input_options
 @times_options(start="the beginning of an epoch")
 @click.option(
     "--test-fraction",
@@ -159,7 +157,7 @@ def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) 
     delay=_Delay,
     times=Times,
     output=_Output,
-    columns=ColumnOptions,
+    fields=InputOptions,
     shards=ShardChoice,
 )
 def command(
@@ -171,7 +169,7 @@ def command(
     delay: _Delay,
     times: Times,
     output: _Output,
-    columns: ColumnOptions,
+    fields: InputOptions,
     shards: ShardChoice,
 ) -> None:
     """Learn from FILES in one pass and print progressive and test loss, with AUC and calibration where
@@ -181,23 +179,23 @@ def command(
     may be gzipped. PREDICTIONS gets a line for each training example, in their order: the score before learning it, or
     the class and its probability.
 
-    With --epoch-length, epochs are those of a worker: the times come from --timestamp-field or from --interval,
+    With --epoch-length, epochs are those of a worker: the times come from --timestamp or from --interval,
     by the rules of `stream-apple produce`.
 
     With --shards, several learners get the examples in turn, as workers' partitions would, and become one model at
     the end of each epoch.
     """
     config = load(None, {}) if path is None else load(path)
-    columns = columns.in_place_of(config.input)
-    times = columns.timed(times)
-    if path is not None and "timestamp" in columns.input and not given_options("epoch_length", *_BY_COUNT):
+    shape = fields.shape(config.input)
+    timestamp = shape.mapping.timestamp
+    configured = path is not None and config.input.timestamp == timestamp != ""
+    if configured and not given_options("epoch_length", *_BY_COUNT):
         spans = _Spans(config.epochs.length, config.epochs.max_ahead)
-    _check(spans, times)
+    _check(spans, times, timestamp)
     _check_delay(delay, spans, schedule, shards)
     picture = None if output.plot is None else picture_file(output.plot)
     refuse_writing_over({"--predictions": output.predictions, "--plot": picture}, (*files, path))
     shards.check()
-    roles = columns.roles(times.timestamp_field)
     options = learner.options(config.learner, config.limits.max_features_per_example, to_merge=shards.to_merge)
     # These import numba, for which `--help` and a mistyped option would wait.
     from stream_apple.cli.evaluated import show_run, write_run
@@ -212,12 +210,10 @@ def command(
     found = dict[str, object]()
     dealt: Dealt | None = None
     known: NDArray[np.int64] | None = None
-    read = partial(read_batch, files, limits, roles, options.wanted_columns(), columns.key_field)
+    read = partial(read_batch, files, limits, shape, options.wanted_columns())
     if spans.epoch_length is None:
-        time_like = TimeLike()
-        batch = read(watched=time_like.passing)
-        remedy = _NO_EPOCHS_OF_RECORDS if columns.input else _NO_EPOCHS
-        tell_of_times(time_like, remedy if schedule.keep_order else remedy + _ORDER_LOST)
+        batch = read()
+        tell_of_times(shape, _NO_EPOCHS if schedule.keep_order else _NO_EPOCHS + _ORDER_LOST)
     else:
         event_times = times.event_times(start_ms=spans.epoch_length, interval_ms=Fraction(0))
         learners = 1 if sharding is None else sharding.shards
@@ -226,7 +222,7 @@ def command(
         found = {"epochs": dealt.most_epochs, "late": dealt.late, "far_ahead": len(dealt.far_ahead)}
         if delay.label_delay is not None:
             known = known_after_time(timestamps, delay.label_delay)
-    tell_of_idle_patterns(roles)
+    tell_of_files(shape)
     if "spaces" in options.wanted_columns():
         tell_of_absent_namespaces(options, batch.spaces)
     if delay.label_delay_examples is not None:
@@ -305,7 +301,7 @@ def _found(together: "Together", choice: ShardChoice) -> dict[str, object]:
     return {"shards": choice.shards, "merge": choice.merge, "merges": len(together.lockstep.rosters)}
 
 
-def _check(spans: _Spans, times: Times) -> None:
+def _check(spans: _Spans, times: Times, timestamp: str) -> None:
     """Raise click.UsageError for options that contradict each other."""
     if spans.epoch_length is None:
         for option in given_options("max_ahead", *Times._fields):
@@ -315,10 +311,10 @@ def _check(spans: _Spans, times: Times) -> None:
         raise click.UsageError(
             f"--epoch-length keeps the order of the files and cuts epochs by time: {option} does not apply"
         )
-    times.check()
-    if times.timestamp_field is None and times.interval is None:
+    times.check(timestamp)
+    if not timestamp and times.interval is None:
         raise click.UsageError(
-            "--epoch-length needs the examples' times: expected --timestamp-field or --interval, found neither"
+            "--epoch-length needs the examples' times: expected --timestamp or --interval, found neither"
         )
 
 

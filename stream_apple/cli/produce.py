@@ -17,23 +17,20 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, time_text
-from stream_apple.cli.advice import tell_of_idle_patterns, tell_of_short_epochs, tell_of_times
+from stream_apple.cli.advice import tell_of_files, tell_of_short_epochs, tell_of_times
 from stream_apple.cli.options.common import CONFIG
-from stream_apple.cli.options.example_times import (
-    ColumnOptions,
-    Times,
-    column_options,
-    time_of_day_ms,
-    times_options,
-)
+from stream_apple.cli.options.example_times import Times, time_of_day_ms, times_options
+from stream_apple.cli.options.input_mapping import InputOptions, input_options
 from stream_apple.cli.options.parameters import WholeNumber, gathered, parsed_by
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config import Config, load
 from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import InputFileError
-from stream_apple.files import NO_TIMES, ColumnRoles, EventTimes, TimeLike, TimeSpan
+from stream_apple.files import NO_TIMES, EventTimes, FileShape, TimeSpan
 from stream_apple.files.input_stream import STDIN
-from stream_apple.records.message.example import Example
+from stream_apple.records.mapper import RecordMapper
+from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.outer_record import packed_record
 from stream_apple.signals import Signals
 
 _DEFAULT_INTERVAL_MS = Fraction(1)
@@ -46,12 +43,13 @@ class _Target(NamedTuple):
     bootstrap_servers: str | None
     partitions: int | None
 
-    def writer(self, config: Config) -> TopicWriter:
+    def writer(self, config: Config, encode: Callable[[Example], bytes]) -> TopicWriter:
         """Return a writer to this target; the configuration gives what the options don't."""
         properties = dict(config.kafka)
         if self.bootstrap_servers is not None:
             properties["bootstrap.servers"] = self.bootstrap_servers
-        return TopicWriter(properties, config.topics.examples if self.topic is None else self.topic, self.partitions)
+        topic = config.topics.examples if self.topic is None else self.topic
+        return TopicWriter(properties, topic, self.partitions, encode)
 
 
 class _Amount(NamedTuple):
@@ -82,20 +80,24 @@ def _rate(value: str) -> Fraction:
 )
 @click.option("--limit", type=WholeNumber(0), help="Stop after so many examples in all.")
 @click.option("--partitions", type=WholeNumber(1), help="Send to the first N partitions only.  [default: all]")
-@column_options
+@input_options
+@click.option(
+    "--key", default="", metavar="FIELD", help="Field of each record's key.  [default: the id, or the running number]"
+)
 @times_options(start="so that the last is now", interval="what --rate implies, else 1ms")
 @click.option("--repeat", type=WholeNumber(1), default=1, help="Send the files N times.  [default: 1]")
 @click.option("--quiet", is_flag=True, help="Print no progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
-@gathered(target=_Target, amount=_Amount, times=Times, columns=ColumnOptions)
+@gathered(target=_Target, amount=_Amount, times=Times, fields=InputOptions)
 def command(
     files: tuple[Path, ...],
     path: Path | None,
     target: _Target,
     amount: _Amount,
     times: Times,
-    columns: ColumnOptions,
+    fields: InputOptions,
     *,
+    key: str,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -104,9 +106,12 @@ def command(
     FILE holds svmlight, Vowpal Wabbit text, JSON lines, msgpack, CSV or Parquet, which is detected from its content;
     all but Parquet may be gzipped; - is standard input.
 
-    An example's key is its id, or its running number if it has none, or what --key-field names; it goes to the key's
+    Examples are sent as messages of the product's own. If the configuration has a section `input`, records are sent
+    that workers read by it.
+
+    An example's key is its id, or its running number if it has none, or what --key names; it goes to the key's
     partition, by the rule of Kafka's own clients. Example i, counted over all files from 0, has the timestamp
-    start + i * interval, unless --timestamp-field gives its own. By default the start is so early that the last example
+    start + i * interval, unless --timestamp gives its own. By default the start is so early that the last example
     has the present time. With --rate alone, and without options for a pipe, the times are those of sending.
 
     Kafka's retention goes by these times: if the topic would refuse examples, or delete them within minutes, an error
@@ -115,15 +120,21 @@ def command(
     The first SIGINT or SIGTERM stops reading and waits until all that was sent is acknowledged; the second does not
     wait.
     """
-    times = columns.timed(times)
-    _check(files, amount, times)
-    roles = columns.roles(times.timestamp_field)
-    read = partial(_read, files, roles=roles, key_field=columns.key_field)
     config = load(path)
-    config.input.check_own_messages("send the file as it is with another producer, such as kcat")
-    writer = target.writer(config)
+    shape, mapped = fields.shape(config.input), config.input.mapping() is not None
+    if mapped and fields.typed:
+        raise click.UsageError(
+            f"{fields.typed[0]}: expected no such option where the configuration has a section `input`, by which "
+            "workers read the records that are sent"
+        )
+    _check(files, amount, times, shape)
+    read = partial(_read, files, shape=shape, key=key, with_records=mapped)
+    mapper = RecordMapper(shape.mapping)
+    writer = target.writer(
+        config, (lambda each: packed_record(each.record or {}, mapper)) if mapped else encode_example
+    )
     with Signals() as signals, _progress(amount.limit, shown=not quiet) as report:
-        event_times, span = _plan(files, amount, times, read, signals)
+        event_times, span = _plan(files, amount, times, shape, read, signals)
         if span.first_ms is not None and span.last_ms is not None and not signals.stopping():
             writer.check_times(span.first_ms, span.last_ms)
             examples_each = -(-span.examples // writer.partitions)
@@ -133,7 +144,7 @@ def command(
         started = time.monotonic()
         totals = writer.write(signals.until_first(examples), RateLimiter(amount.rate), signals.stopping, report)
     if not signals.stopping():
-        tell_of_idle_patterns(roles)
+        tell_of_files(shape)
     summary = _summary(writer, totals, time.monotonic() - started, interrupted=signals.stopping())
     sent = span if event_times.spaced is None else event_times.spaced.span(totals.delivered)
     known = not (summary["interrupted"] and event_times.spaced is None)
@@ -146,11 +157,11 @@ def command(
     sys.exit(signals.exit_code)
 
 
-def _check(files: tuple[Path, ...], amount: _Amount, times: Times) -> None:
+def _check(files: tuple[Path, ...], amount: _Amount, times: Times, shape: FileShape) -> None:
     """Raise click.UsageError for options that contradict each other."""
-    times.check()
-    if times.timestamp_field is not None and amount.repeat > 1:
-        raise click.UsageError("--repeat with --timestamp-field would send the same times again, as late examples")
+    times.check(shape.mapping.timestamp)
+    if shape.mapping.timestamp and amount.repeat > 1:
+        raise click.UsageError("--repeat with --timestamp would send the same times again, as late examples")
     if STDIN in files and (amount.repeat > 1 or files.count(STDIN) > 1):
         raise click.UsageError("standard input can be read once only")
     if times.interval is not None and times.start_time is None and any(map(_passes_once, files)):
@@ -172,6 +183,7 @@ def _plan(
     files: tuple[Path, ...],
     amount: _Amount,
     times: Times,
+    shape: FileShape,
     read: Callable[[int, EventTimes], Iterator[Example]],
     signals: Signals,
 ) -> tuple[EventTimes, TimeSpan]:
@@ -183,25 +195,24 @@ def _plan(
 
     InputFileError for a file that can't be read to its end, UsageError for a span outside of the calendar.
     """
-    event_times = times.event_times(
-        time_of_day_ms(), _DEFAULT_INTERVAL_MS if amount.rate is None else 1000 / amount.rate
-    )
-    of_sending = times == Times(None, None, None)
+    event_times = NO_TIMES
+    if not shape.mapping.timestamp:
+        interval_ms = _DEFAULT_INTERVAL_MS if amount.rate is None else 1000 / amount.rate
+        event_times = times.event_times(time_of_day_ms(), interval_ms)
+    of_sending = times == Times(None, None) and not shape.mapping.timestamp
     if any(map(_passes_once, files)):
         if of_sending and amount.rate is None:
             return NO_TIMES, TimeSpan()
         return event_times, TimeSpan() if event_times.spaced is None else event_times.spaced.span(1)
     if of_sending and amount.rate is not None:
         return event_times, TimeSpan()
-    time_like = TimeLike()
     try:
-        examples = time_like.passing(read(1, event_times))
-        found = TimeSpan.of(signals.until_first(islice(examples, amount.limit)))
+        found = TimeSpan.of(signals.until_first(islice(read(1, event_times), amount.limit)))
     except InputFileError as error:
         raise InputFileError(f"{error}; nothing was sent") from None
     if event_times.spaced is None:
         return event_times, found
-    tell_of_times(time_like, "with --timestamp-field {}, a table's rows have their own times, and not made-up ones")
+    tell_of_times(shape, "with --timestamp {}, examples have their own times, and not made-up ones")
     count = found.examples * amount.repeat
     count = count if amount.limit is None else min(count, amount.limit)
     spaced = (
@@ -213,16 +224,16 @@ def _plan(
             f"expected times from 1970 to 9999, found {count} examples {float(spaced.interval_ms):g} ms apart, from "
             f"{first_ms} to {last_ms} (ms since 1970): choose a shorter --interval"
         )
-    return EventTimes(None, spaced), spaced.span(count)
+    return EventTimes(spaced), spaced.span(count)
 
 
 def _read(
-    files: tuple[Path, ...], repeat: int, times: EventTimes, roles: ColumnRoles, key_field: str | None
+    files: tuple[Path, ...], repeat: int, times: EventTimes, shape: FileShape, key: str, *, with_records: bool
 ) -> Iterator[Example]:
     number = 0
     for _ in range(repeat):
         for file in files:
-            for example in times.examples(file, number, roles, key_field):
+            for example in times.examples(file, number, shape, key, with_records=with_records):
                 yield example
                 number += 1
 

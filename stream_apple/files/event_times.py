@@ -1,22 +1,16 @@
 """Timestamps of the examples of files: the one rule of `produce` and `evaluate`.
 
-Example i, counted over all files from 0, has the time in its timestamp field, or, without one, start + i * interval.
+Example i, counted over all files from 0, has the time that its record holds, or, without one, start + i * interval.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stream_apple.files.reading import read_examples
-from stream_apple.files.table import BY_NAME, ColumnRoles
+from stream_apple.files.shape import BY_NAME, FileShape
 from stream_apple.records.message.example import Example
-from stream_apple.records.times import looks_like_time
-
-_LOOKED_AT = 100  # how many examples, from the first on, are looked at
-_LOOKED_INTO = 4096  # and how many features of each
 
 
 class TimeSpan(NamedTuple):
@@ -57,64 +51,27 @@ class EvenlySpaced(NamedTuple):
         return self._replace(start_ms=end_ms - self._replace(start_ms=0).at(max(0, count - 1)))
 
 
-class TimeLike:
-    """Watches examples pass for a feature that seems to be their time, though no timestamp field was given."""
-
-    def __init__(self) -> None:
-        self._found: Counter[str] = Counter()
-        self._looked = 0
-
-    def passing(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """Yield the examples unchanged, and look at each."""
-        for example in examples:
-            if self._looked < _LOOKED_AT:
-                self._looked += 1
-                self._found.update(set(_like_times(example)))
-            yield example
-
-    @property
-    def name(self) -> str | None:
-        """The path of such a feature, or its column, that nine tenths of the first examples have; None if none has."""
-        name, count = next(iter(self._found.most_common(1)), ("", 0))
-        return name if count and count >= 0.9 * self._looked else None
-
-
-def _like_times(example: Example) -> Iterator[str]:
-    spaces: dict[str, Any] = {name: space for name, space in example.features.items() if isinstance(space, dict)}
-    named = (
-        (space, *item) for space, features in (spaces or {"": example.features}).items() for item in features.items()
-    )
-    for space, name, value in islice(named, _LOOKED_INTO):
-        column, equals, category = name.partition("=")
-        if looks_like_time(column, category if equals else value):
-            yield f"{space}.{column}" if space else column
-
-
 class EventTimes(NamedTuple):
-    """The source of the examples' timestamps.
+    """The source of the timestamps of examples that have none of their own.
 
-    field   the key that holds each example's own time, in the formats that have keys; None: no example has one
-    spaced  the times of examples that have none of their own; None: they get none, which is the time of sending
+    spaced  their times; None: they get none, which is the time of sending
     """
 
-    field: str | None
     spaced: EvenlySpaced | None
 
     def examples(
-        self, path: Path, first: int = 0, roles: ColumnRoles = BY_NAME, key_field: str | None = None
+        self, path: Path, first: int = 0, shape: FileShape = BY_NAME, key: str = "", *, with_records: bool = False
     ) -> Iterator[Example]:
-        """Yield the examples of `path` in order, each with its timestamp; errors are those of `read_examples`.
+        """Yield the examples of `path` in order, each with its timestamp; arguments and errors as of `read_examples`.
 
-        first      the number of the file's first example
-        roles      what the columns are for, if it is a table
-        key_field  which field holds the keys of the records, if one does
+        first  the number of the file's first example
         """
-        for number, example in enumerate(read_examples(path, self.field, roles, key_field), first):
+        for number, example in enumerate(read_examples(path, shape, key, with_records=with_records), first):
             if example.timestamp_ms is None and self.spaced is not None:
                 yield example._replace(timestamp_ms=self.spaced.at(number))
             else:
                 yield example
 
 
-NO_TIMES = EventTimes(None, None)
+NO_TIMES = EventTimes(None)
 """An example then has no time but that of its sending."""

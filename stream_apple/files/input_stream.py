@@ -60,8 +60,11 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
         yield stream
 
 
-def numbered_lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text without its line end); InputFileError for a line too long or not UTF-8."""
+def numbered_lines(stream: BinaryIO, name: str, *, keep_ends: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, text); InputFileError for a line too long or not UTF-8.
+
+    keep_ends  the text has its line end
+    """
     for place, line in enumerate(iter(partial(stream.readline, MAX_LINE_BYTES + 1), b""), 1):
         if len(line) > MAX_LINE_BYTES:
             raise InputFileError(
@@ -72,4 +75,4 @@ def numbered_lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
         except UnicodeDecodeError as error:
             found = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
             raise InputFileError(f"{name}:{place}: expected UTF-8, found {found}") from None
-        yield place, text.rstrip("\r\n")
+        yield place, text if keep_ends else text.rstrip("\r\n")

@@ -1,13 +1,12 @@
-"""msgpack: maps like the stream's message, one after the other, nothing between them."""
+"""msgpack: maps, one after the other, nothing between them."""
 
 import io
 from collections.abc import Iterator
+from itertools import count
 
 import msgpack
 
 from stream_apple.errors import InputFileError
-from stream_apple.files.field_mapping import ExampleReader
-from stream_apple.records.message.example import Example
 from stream_apple.records.parsing import AS_DATETIME, Parts, fault_of_msgpack
 from stream_apple.records.spelling import MOST_PARTS, ParseError, in_json
 
@@ -28,8 +27,8 @@ class _Counted:
         return data
 
 
-def examples(stream: io.BufferedReader, name: str, read: ExampleReader) -> Iterator[Example]:
-    """Yield the examples of `stream`, in order; InputFileError names the message (from 1) and its first byte."""
+def maps(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, dict[object, object]]]:
+    """Yield the first byte and the map of each message, in order; InputFileError names the byte."""
     counted, parts = _Counted(stream), Parts()
     unpacker = msgpack.Unpacker(
         counted,
@@ -40,32 +39,33 @@ def examples(stream: io.BufferedReader, name: str, read: ExampleReader) -> Itera
         max_array_len=MOST_PARTS,
         max_map_len=MOST_PARTS,
     )
-    number = start = 0
+    start = 0
     try:
-        while True:
+        for number in count(1):
             start = unpacker.tell()
-            number += 1
             parts.count = 0
-            yield read(_map(unpacker.unpack(), number))
+            yield start, _map(unpacker.unpack(), number)
     except msgpack.OutOfData:
         if counted.bytes > start:
             found = f"only {counted.bytes - start} bytes of one"
-            raise InputFileError(_at(name, number, start, f"expected a whole message, found {found}")) from None
+            raise InputFileError(f"{place(name, start)}: expected a whole message, found {found}") from None
     except ParseError as error:
-        raise InputFileError(_at(name, number, start, str(error))) from None
+        raise InputFileError(f"{place(name, start)}: {error}") from None
     except msgpack.BufferFull:
         expected = f"expected a message of at most {_MAX_MESSAGE_BYTES} bytes, found a longer one"
-        raise InputFileError(_at(name, number, start, expected)) from None
+        raise InputFileError(f"{place(name, start)}: {expected}") from None
     except (ValueError, OverflowError) as error:
-        raise InputFileError(_at(name, number, start, f"expected msgpack, found {fault_of_msgpack(error)}")) from None
+        found = fault_of_msgpack(error)
+        raise InputFileError(f"{place(name, start)}: expected msgpack, found {found}") from None
 
 
-def _map(found: object, number: int) -> dict[str, object]:
+def _map(found: object, number: int) -> dict[object, object]:
     """Return a message, which is a map; ParseError for anything else, which comes behind a map: `number` is not 1."""
     if not isinstance(found, dict):
         raise ParseError("a map or the end", f"bytes left over behind message {number - 1}: {in_json(found)}")
     return found
 
 
-def _at(name: str, number: int, start: int, what: str) -> str:
-    return f"{name}: message {number} at byte {start}: {what}"
+def place(name: str, start: int) -> str:
+    """Return the place of a message in words."""
+    return f"{name}: message at byte {start}"

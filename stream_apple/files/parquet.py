@@ -1,22 +1,22 @@
-"""Parquet: an example a row, read some rows at a time. Needs the extra `parquet`.
-
-Numbers and bools are values, texts are categories, and a column of times may hold the examples' times. Null and NaN are
-missing.
+"""Parquet: a record a row, read some rows at a time. Needs the extra `parquet`.
 
 A small file may become large: a long text may be in a column's dictionary once, and in a million rows; pages may be
 compressed thousandfold. So rows are read by the memory that they will take, dictionaries are not expanded, and a column
 that the file's metadata shows to be too large is refused before it is read.
 """
 
+import json
 from collections.abc import Iterator
-from math import isnan
+from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from stream_apple.errors import InputFileError, needs_extra
 from stream_apple.files.input_stream import MAX_LINE_BYTES
-from stream_apple.files.table import Cell, ColumnRoles, RowReader, row_reader
-from stream_apple.records.message.example import Example
+from stream_apple.files.rows import FileRows, Row
+from stream_apple.files.shape import FileShape, in_options
+from stream_apple.records.mapper import RecordMapper, held_at
 from stream_apple.records.spelling import ParseError
 
 MAGIC = b"PAR1"
@@ -29,41 +29,93 @@ _MOST_INFLATED = 1000  # a column of a row group may be so many times its compre
 _INFLATED_BYTES = 256 << 20  # or have so many bytes, since a page is unpacked as a whole
 
 
-def read_parquet(
-    path: Path, name: str, timestamp_field: str | None, key_field: str | None, roles: ColumnRoles
-) -> Iterator[Example]:
-    """Yield the examples of the file, in order; InputFileError names the row, from 1."""
+def parquet_rows(path: Path, name: str, shape: FileShape, key: str) -> FileRows:
+    """Return the rows of the file, in order, each with its number from 1; InputFileError names it.
+
+    key  the column that holds the records' keys; "" = none
+    """
     with needs_extra("parquet", f"{name}: "):
         import pyarrow as pa
         from pyarrow.parquet import ParquetFile
-    row = 0
     try:
         _check_unpacked(path)
         with ParquetFile(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
-        reader = row_reader(schema.names, roles, timestamp_field, key_field)
-        casts = [_cast(field, reader, pa) for field in schema]
-        texts = [field.name for field in schema if _is_text(field.type, pa)]
-        chunks = _Chunks(metadata, {*texts})
-        options = {
-            "buffer_size": max(_LEAST_BUFFER_BYTES, min(_BUFFER_BYTES, _BATCH_BYTES // len(casts))),
-            "read_dictionary": chunks.coded,
-        }
-        with ParquetFile(path, metadata=metadata, pre_buffer=False, **options) as file:
-            wanted = [name for name, cast in zip(schema.names, casts, strict=True) if cast is not None]
-            for batch in file.iter_batches(chunks.rows_at_once, columns=wanted or None, use_threads=False):
-                columns = [
-                    [None] * len(batch) if cast is None else _read(batch, column, cast, f"{name}, after row {row}")
-                    for column, cast in zip(schema.names, casts, strict=True)
-                ]
-                for cells in zip(*columns, strict=True):
-                    row += 1
-                    yield reader.example(cells)
+        maps = [found for field in schema for found in _maps_in(field, "", shape.mapping.separator, pa)]
+        mapper = shape.of_columns(schema.names, maps, _index_columns(schema.metadata), key)
+        chunks = _Chunks(metadata, {field.name for field in schema if _is_text(field.type, pa)})
     except ParseError as error:
-        where = f", row {row}" if row else ""
-        raise InputFileError(f"{name}{where}: {error}") from None
-    except (pa.ArrowException, OSError) as error:
-        raise InputFileError(f"{name}: expected a whole Parquet file, found after row {row}: {error}") from None
+        raise InputFileError(f"{name}: {in_options(str(error))}") from None
+    except (pa.ArrowException, OSError):
+        raise _damaged(name, 0) from None
+    return FileRows(
+        mapper, _rows(path, name, _Wanted(schema, mapper, key, pa), chunks, metadata), partial(_place, name)
+    )
+
+
+def _place(name: str, row: int) -> str:
+    return f"{name}, row {row}"
+
+
+def _damaged(name: str, row: int) -> InputFileError:
+    return InputFileError(f"{name}: expected a whole Parquet file, found a damaged one after row {row}")
+
+
+class _Wanted:
+    """The columns that are read, and the Arrow type as which each is read."""
+
+    def __init__(self, schema: Any, mapper: RecordMapper, key: str, pa: Any) -> None:  # noqa: ANN401  pyarrow has no types
+        self.pa = pa
+        self.key = key
+        self.separator = mapper.mapping.separator
+        self.types = {
+            field.name: _readable(field.type, pa)
+            for field in schema
+            if mapper.reads(field.name) or (key and (key == field.name or key.startswith(field.name + self.separator)))
+        }
+        self.of_file = {field.name: field.type for field in schema}
+
+
+def _rows(path: Path, name: str, wanted: _Wanted, chunks: "_Chunks", metadata: Any) -> Iterator[Row]:  # noqa: ANN401
+    from pyarrow.parquet import ParquetFile
+
+    row = 0
+    options = {
+        "buffer_size": max(_LEAST_BUFFER_BYTES, min(_BUFFER_BYTES, _BATCH_BYTES // max(1, len(wanted.of_file)))),
+        "read_dictionary": chunks.coded,
+    }
+    try:
+        with ParquetFile(path, metadata=metadata, pre_buffer=False, **options) as file:
+            names = list(wanted.types)
+            for batch in file.iter_batches(chunks.rows_at_once, columns=names or None, use_threads=False):
+                columns = [_read(batch, column, wanted, f"{name}, after row {row}") for column in names]
+                for cells in zip(*columns, strict=True) if columns else [()] * len(batch):
+                    row += 1
+                    record = dict(zip(names, cells, strict=True))
+                    yield Row(row, record, held_at(record, wanted.key, wanted.separator))
+    except (wanted.pa.ArrowException, OSError):
+        raise _damaged(name, row) from None
+
+
+def _index_columns(metadata: dict[bytes, bytes] | None) -> list[str]:
+    """Return the columns that pandas has made of a frame's index."""
+    try:
+        found = json.loads((metadata or {})[b"pandas"])["index_columns"]
+        return [name for name in found if isinstance(name, str)]
+    except (KeyError, TypeError, ValueError):
+        return []
+
+
+def _maps_in(field: Any, path: str, separator: str, pa: Any) -> Iterator[str]:  # noqa: ANN401
+    """Yield the paths of all maps and structs of a column, and those of the structs' fields."""
+    whole = f"{path}{separator}{field.name}" if path else str(field.name)
+    if pa.types.is_map(field.type):
+        yield whole
+    elif pa.types.is_struct(field.type):
+        yield whole
+        for number in range(field.type.num_fields):
+            yield f"{whole}{separator}{field.type.field(number).name}"
+            yield from _maps_in(field.type.field(number), whole, separator, pa)
 
 
 def _check_unpacked(path: Path) -> None:
@@ -112,55 +164,50 @@ def _is_text(kind: Any, pa: Any) -> bool:  # noqa: ANN401
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _cast(field: Any, reader: RowReader, pa: Any) -> Any:  # noqa: ANN401  pyarrow has no types
-    """Return the pyarrow type as which the column is read; None if it is not read."""
-    types, kind = pa.types, field.type
+def _readable(kind: Any, pa: Any) -> Any:  # noqa: ANN401
+    """Return the type that Python has: times of microseconds, floats of 32 bits, values and no dictionaries."""
+    types = pa.types
     if types.is_dictionary(kind):
-        kind = kind.value_type
-    is_time = types.is_timestamp(kind) or types.is_date(kind)
-    if field.name in reader.ignored:
-        return None
-    if field.name in reader.categories:
-        return pa.string()
-    if is_time and field.name in reader.times:
+        return _readable(kind.value_type, pa)
+    if types.is_timestamp(kind):
         return pa.timestamp("us")
-    if field.name == reader.key_field and (types.is_binary(kind) or types.is_large_binary(kind)):
-        return kind
-    if types.is_decimal(kind) and reader.as_they_are and field.name in reader.texts - reader.times:
-        return kind  # spelled with all its digits, as other formats spell it
-    if types.is_decimal(kind) or types.is_floating(kind):
-        return pa.float64()
-    if reader.as_they_are:
-        return kind
-    if types.is_boolean(kind):
-        return pa.int8()
-    if _is_text(kind, pa) or types.is_integer(kind) or types.is_null(kind):
-        return kind
-    remedy = f"--column ignore={field.name} leaves it out"
-    if types.is_nested(kind):
-        remedy += ", --input 'features=*' reads lists and maps"
-    if is_time:
-        remedy += f", --timestamp-field {field.name} makes it the examples' times"
-    raise ParseError(f"numbers, bools or text in column {field.name!r} ({remedy})", str(field.type))
+    if types.is_time64(kind):
+        return pa.time64("us")
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_list(kind) or types.is_large_list(kind):
+        items = _readable(kind.value_type, pa)
+        return pa.large_list(items) if types.is_large_list(kind) else pa.list_(items)
+    if types.is_struct(kind):
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        return pa.struct([pa.field(field.name, _readable(field.type, pa)) for field in fields])
+    return kind
 
 
-def _read(batch: Any, name: str, cast: Any, where: str) -> list[Cell]:  # noqa: ANN401
-    """Return the cells of a column; InputFileError for one that Python can't hold, as a time after the year 9999."""
+def _read(batch: Any, name: str, wanted: _Wanted, where: str) -> list[object]:  # noqa: ANN401
+    """Return the values of a column; InputFileError for one that Python can't hold, as a time after the year 9999."""
+    kind = wanted.of_file[name]
     try:
-        return _cells(batch.column(name), cast)
-    except (ValueError, OverflowError, LookupError, NotImplementedError) as error:
-        what = f"cells in column {name!r} ({batch.column(name).type})"
-        raise InputFileError(f"{where}: expected {what} to be read, found: {error}") from None
+        return _values(batch.column(name), wanted.types[name])
+    except UnicodeDecodeError:
+        found = f"{kind} that is not: write it as binary for an id or a key, or --ignore {name}"
+        raise InputFileError(f"{where}: expected text in UTF-8 in column {name!r}, found {found}") from None
+    except (ValueError, OverflowError, LookupError, NotImplementedError, TypeError):
+        expected = f"values of {kind} in column {name!r} that Python can hold, such as times from the year 1 to 9999"
+        raise InputFileError(f"{where}: expected {expected}, found others: --ignore {name} leaves it out") from None
 
 
-def _cells(column: Any, cast: Any) -> list[Cell]:  # noqa: ANN401
+def _values(column: Any, kind: Any) -> list[object]:  # noqa: ANN401
     """Return the column as a list; None is missing."""
     indices = getattr(column, "indices", None)
     if indices is not None:
         # Each text is converted once, however many rows have it.
         used = indices.unique().drop_null()
-        found = dict(zip(used.to_pylist(), _cells(column.dictionary.take(used), cast), strict=True))
+        found = dict(zip(used.to_pylist(), _values(column.dictionary.take(used), kind), strict=True))
         return [found.get(index) for index in indices.to_pylist()]
     # Not `safe`: times are cut to microseconds.
-    cells: list[Cell] = column.cast(cast, safe=False).to_pylist(maps_as_pydicts="strict")
-    return [None if isinstance(cell, float) and isnan(cell) else cell for cell in cells]
+    column = column if column.type == kind else column.cast(kind, safe=False)
+    values: list[object] = column.to_pylist(maps_as_pydicts="strict")
+    if str(kind) == "extension<arrow.uuid>" and any(isinstance(value, bytes) for value in values):
+        return [UUID(bytes=value) if isinstance(value, bytes) else value for value in values]
+    return values

@@ -1,43 +1,46 @@
 """svmlight (LIBSVM) text: `label index:value ... # comment`. A feature's name is its index as written.
 
-A row without features is an example with none. `qid:` is ignored, unless it is to be the key of the record. Blank lines
-and comments hold no example.
+A row without features is an example with none. NaN is a missing value, and as a label none. `qid:` is ignored. Blank
+lines and comments hold no example.
 """
 
-from typing import NoReturn
+from math import isnan
 
 from stream_apple.records.message.example import Example
-from stream_apple.records.spelling import MOST_PARTS, ParseError, are_values, number, refuse_too_many_parts, value_of
+from stream_apple.records.spelling import (
+    MOST_PARTS,
+    ParseError,
+    are_values,
+    label_of,
+    refuse_too_many_parts,
+    refuse_value,
+    spelled_number,
+)
 
-QUERY = "qid"
+_QUERY = "qid:"
 """The one field besides label and features: which query the row belongs to."""
 
 
-def parse_line(line: str, *, keyed: bool = False) -> Example | None:
-    """Return the example of one line, or None if the line holds none; ParseError if it is not svmlight.
-
-    keyed  the query is the key of the record, and must be there
-    """
+def parse_line(line: str) -> Example | None:
+    """Return the example of one line, or None if the line holds none; ParseError if it is not svmlight."""
     content = line.partition("#")[0]
     words = content.split(maxsplit=MOST_PARTS)
     if not words:
         return None
     if len(words) > MOST_PARTS:
         refuse_too_many_parts("words", len(words))
-    label = number("label", words[0])
-    tokens, query, body = words[1:], "", content
-    if tokens and tokens[0].startswith(f"{QUERY}:"):
-        query = tokens.pop(0).removeprefix(f"{QUERY}:")
+    label = label_of(words[0])
+    tokens, body = words[1:], content
+    if tokens and tokens[0].startswith(_QUERY):
+        tokens.pop(0)
         body = " ".join(tokens)
-    if keyed and not query:
-        raise ParseError(f"{QUERY}:KEY after the label, for the record's key", repr(line.strip()))
     features: dict[str, float] = {}
     try:
         for token in tokens:
             index, _, value = token.partition(":")
             features[index] = float(value)
     except ValueError:
-        _explain(tokens)
+        _check(tokens)
     # The line is checked as a whole, which costs a tenth of checking each feature.
     sound = (
         len(features) == len(tokens)
@@ -48,18 +51,21 @@ def parse_line(line: str, *, keyed: bool = False) -> Example | None:
         and (not features or "".join(features).isdecimal())
     )
     if not sound:
-        _explain(tokens)
-    return Example(label=label, weight=1.0, id=None, features=features, key=query if keyed else None)
+        _check(tokens)
+        features = {index: value for index, value in features.items() if not isnan(value)}
+    return Example(label=label, weight=1.0, id=None, features=features)
 
 
-def _explain(tokens: list[str]) -> NoReturn:
+def _check(tokens: list[str]) -> None:
+    """Raise ParseError for tokens that are no features with values; NaN is one, though it is missing."""
     seen = set()
     for token in tokens:
         index, colon, value = token.partition(":")
         if not (colon and index.isascii() and index.isdecimal()):
             raise ParseError("index:value", repr(token))
-        value_of(index, value)
+        number = spelled_number(value)
+        if number is None or not (isnan(number) or are_values([number])):
+            refuse_value(index, repr(value))
         if index in seen:
             raise ParseError("each index once in a row", f"{index} again")
         seen.add(index)
-    raise AssertionError("a row was refused without a fault")

@@ -3,22 +3,22 @@
 As Vowpal Wabbit reads it: the last word before the first bar is the tag if it begins with a quote or touches
 the bar; a bar followed by a space opens the namespace ""; a feature without a value counts 1; a value is
 multiplied by its namespace's scale; a feature without a name (`:3`) is named by its running number, from 0,
-within its section. The tag becomes the example's id. A line without label is unlabelled. A namespace with one feature
-may name the key of the record: `|user ann` the key `ann`.
+within its section. The tag becomes the example's id. A line without label, or with NaN for it, is unlabelled; a
+value of NaN is missing.
 
 Four things differ. If a name occurs twice in a namespace, its first value that is not zero is kept, because the learner
 counts a monomial once. An initial prediction is refused, because ignoring it would change what the label means. Text as
 a value (`colour:red`) is refused, and so is everything about which Vowpal Wabbit only warns.
 """
 
-from collections.abc import Mapping
+from math import isnan
 
-from stream_apple.nearest_names import missing
 from stream_apple.records.message.example import Example
 from stream_apple.records.spelling import (
     ParseError,
     are_values,
     check_parts,
+    label_of,
     number,
     refuse_value,
     spells_plainly,
@@ -26,11 +26,8 @@ from stream_apple.records.spelling import (
 )
 
 
-def parse_line(line: str, key_field: str | None = None) -> Example | None:
-    """Return the example of one line, or None for a blank line; ParseError if it is not Vowpal Wabbit text.
-
-    key_field  the namespace whose only feature is named like the record's key; None if there is none
-    """
+def parse_line(line: str) -> Example | None:
+    """Return the example of one line, or None for a blank line; ParseError if it is not Vowpal Wabbit text."""
     check_parts(line, "words", " \t|")
     head, bar, body = line.partition("|")
     if not bar:
@@ -46,19 +43,7 @@ def parse_line(line: str, key_field: str | None = None) -> Example | None:
         known = features.setdefault(namespace, values)
         if known is not values:
             known.update((name, value) for name, value in values.items() if not known.get(name))
-    key = None if key_field is None else _key(key_field, features)
-    return Example(label=label, weight=weight, id=tag, features=features, key=key)
-
-
-def _key(namespace: str, features: Mapping[str, Mapping[str, float]]) -> str:
-    """Return the name of the only feature of the namespace; ParseError if it has none or several."""
-    names = features.get(namespace, {})
-    if len(names) != 1:
-        found = ", ".join(map(repr, names)) or "none"
-        if features and namespace not in features:
-            found = f"no such namespace, {missing(namespace, features)}"
-        raise ParseError(f"one feature in namespace {namespace!r}, whose name is the record's key", found)
-    return next(iter(names))
+    return Example(label=label, weight=weight, id=tag, features=features)
 
 
 def _label(head: str) -> tuple[float | None, float, str | None]:
@@ -71,7 +56,7 @@ def _label(head: str) -> tuple[float | None, float, str | None]:
         tag = words.pop().removeprefix("'") or None
     if len(words) > 2:
         raise ParseError("at most label and weight (an initial prediction is not supported)", repr(head))
-    label = number("label", words[0]) if words else None
+    label = label_of(words[0]) if words else None
     weight = weight_of(words[1]) if len(words) > 1 else 1.0
     return label, weight, tag
 
@@ -110,7 +95,7 @@ def _valued(body: str, scale: float) -> dict[str, float]:
         if not name:
             name = str(anonymous)
             anonymous += 1
-        if not values.get(name):
+        if not isnan(value) and not values.get(name):
             values[name] = value * scale
     return _checked(values)
 

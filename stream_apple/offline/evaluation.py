@@ -31,10 +31,7 @@ ALIKE = 0.005
 _AT_ONCE = 8192
 """So many rows, at most, come while others are learned in one call."""
 
-NO_LABELS = (
-    "nothing was learned: no training example has a label "
-    "(`--input label=FIELD` and `--column label=NAME` say where it is)"
-)
+NO_LABELS = "nothing was learned: no training example has a label (`--label FIELD` says where it is)"
 
 
 class Result(NamedTuple):

@@ -13,8 +13,9 @@ from uuid import UUID
 from stream_apple.records.mapping import ALL, Feature, FieldKind, InputMapping, zone_of
 from stream_apple.records.message.example import Example, Features
 from stream_apple.records.message.reasons import Reason
+from stream_apple.records.own_features import own_features, packed_features
 from stream_apple.records.parsing import RefusedError, repeated
-from stream_apple.records.spelling import ParseError, are_values, in_json, spelled_label, spelled_number
+from stream_apple.records.spelling import LABELS, ParseError, are_values, in_json, spelled_label, spelled_number
 from stream_apple.records.times import hour_of, milliseconds
 from stream_apple.records.values import AS_CATEGORY, category_text, float_of, is_absent
 
@@ -24,7 +25,6 @@ _MOST_KEPT = 1 << 16  # paths whose meaning is remembered: a stream may have any
 _LARGE = 2.0**59  # smaller numbers need no further check as values of features
 _NUMBERS = frozenset({int, float})
 _TIMES = (date, time)
-_PACKED = frozenset({"indices", "values"})
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -44,12 +44,12 @@ class Mapped(NamedTuple):
 class RecordMapper:
     """Makes examples of records by one mapping. Several threads may use it at once.
 
-    truths_are_numbers  true and false are the numbers 1 and 0, as in messages of the product's own; else categories
+    own_message  the records are messages of the product's own, in which true is a number, and a point is no separator
     """
 
-    def __init__(self, mapping: InputMapping, *, truths_are_numbers: bool = False) -> None:
+    def __init__(self, mapping: InputMapping, *, own_message: bool = False) -> None:
         self.mapping = mapping
-        self.truths_are_numbers = truths_are_numbers
+        self.own_message = own_message
         self._zone = zone_of(mapping.time_zone)
         self.meanings = _Meanings(mapping)
 
@@ -97,10 +97,10 @@ class RecordMapper:
                 raise RefusedError(Reason.BAD_LABEL, f"one of {', '.join(map(repr, known))} as {field!r}", value)
             return known[text]
         if isinstance(value, str):
-            try:
-                return spelled_label(f"{field!r}", value)
-            except ParseError:
-                return _refuse(Reason.BAD_LABEL, f"a number, true or false as {field!r} (or input.label_map)", value)
+            spelled = spelled_label(value)
+            if spelled is None:
+                _refuse(Reason.BAD_LABEL, f"a number, true or false as {field!r}{LABELS}", value)
+            return spelled
         number = float_of(value)
         if number is None:
             return _refuse(Reason.WRONG_TYPE, f"a number, a boolean or a text as {field!r}", value)
@@ -117,7 +117,7 @@ class RecordMapper:
         return number
 
     def _id(self, value: object) -> str | int | bytes | None:
-        if is_absent(value):
+        if value != "" and is_absent(value):
             return None
         if isinstance(value, UUID):
             return str(value)
@@ -140,10 +140,10 @@ class RecordMapper:
         if not isinstance(features, dict):
             wanted = f'a map as {where!r} (input.features = "*" takes all fields that have no role)'
             raise RefusedError(Reason.NO_FEATURES, wanted, "none" if features is None else features)
+        if self.own_message:
+            return own_features(features), 0
         if where != ALL and isinstance(features.get("indices"), bytes):
-            if not _PACKED.issuperset(features) or not all(isinstance(part, bytes) for part in features.values()):
-                raise RefusedError(Reason.WRONG_TYPE, "packed features: indices and values as bytes alone", features)
-            return features, 0
+            return packed_features(features), 0
         walk = _Walk(self)
         walk.map("", features, 1)
         return walk.spaces, walk.left_out
@@ -161,11 +161,26 @@ class RecordMapper:
             _refuse_again(f"{prefix}{repeated(name for name, _ in found)}")
         return names or None
 
+    @property
+    def below_features(self) -> str:
+        """What the paths of all features begin with."""
+        where = self.mapping.features
+        return "" if where == ALL else where + self.mapping.separator
+
     def kind_of(self, path: str) -> FieldKind:
         """Return what the field at `path` becomes; the path begins at the record."""
-        where = self.mapping.features
-        below = "" if where == ALL else where + self.mapping.separator
+        below = self.below_features
         return self.meanings[path.removeprefix(below)].kind if path.startswith(below) else FieldKind.IGNORED
+
+    def reads(self, name: str) -> bool:
+        """Return whether the mapping reads anything in the outer field of this name."""
+        mapping = self.mapping
+        paths = (mapping.label, mapping.weight, mapping.id, mapping.timestamp)
+        if any(path == name or path.startswith(name + mapping.separator) for path in paths):
+            return True
+        if mapping.features == name or mapping.features.startswith(name + mapping.separator):
+            return True
+        return self.kind_of(name) is not FieldKind.IGNORED
 
     def parts_of_time(self, value: object) -> list[str]:
         """Return hour, weekday and month of a time in the mapping's zone as categories; ParseError if it is no time.
@@ -207,7 +222,6 @@ class _Walk:
         self._mapper = mapper
         self._separator = mapper.mapping.separator
         self._strict = mapper.mapping.unreadable == "refuse"
-        self._truths_are_numbers = mapper.truths_are_numbers
         self.spaces: _Spaces = {}
         self.left_out = 0
 
@@ -252,9 +266,10 @@ class _Walk:
             self._scalar(feature, path, value)
 
     def _scalar(self, feature: Feature, path: str, value: object) -> None:
-        as_category = isinstance(value, AS_CATEGORY) and not (isinstance(value, bool) and self._truths_are_numbers)
-        text = category_text(value) if feature.kind is FieldKind.CATEGORY or as_category else None
-        if feature.kind is FieldKind.NUMBER and text is not None:
+        text = category_text(value) if feature.kind is FieldKind.CATEGORY or isinstance(value, AS_CATEGORY) else None
+        if feature.kind is FieldKind.CATEGORY and text is None:
+            self._unreadable(Reason.WRONG_TYPE, "a category in UTF-8 (input.ignore leaves it out)", path, value)
+        elif feature.kind is FieldKind.NUMBER and text is not None:
             number = spelled_number(value) if isinstance(value, str) else float_of(value)
             self._number(feature.space, feature.name, path, value, number)
         elif text is not None:
@@ -264,8 +279,7 @@ class _Walk:
 
     def _number(self, space: str, name: str, path: str, value: object, number: float | None) -> None:
         if number is None:
-            hint = " (a time is for input.times, timestamp, categories, or ignore)" if isinstance(value, _TIMES) else ""
-            self._unreadable(Reason.WRONG_TYPE, f"a number, a text or a boolean{hint}", path, value)
+            self._unreadable(Reason.WRONG_TYPE, f"a number, a text or a boolean{_hint(value)}", path, value)
         elif are_values([number]):
             self._put(space, name, number, path)
         elif not isnan(number):
@@ -343,6 +357,13 @@ def fields_of(record: object) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise RefusedError(Reason.WRONG_TYPE, "a map of fields", in_json(record))
     return record
+
+
+def _hint(value: object) -> str:
+    """Return what to do about a value that is no feature by itself."""
+    if isinstance(value, _TIMES):
+        return " (times are for input.times, timestamp, categories, or ignore)"
+    return " (bytes are for input.id, categories, or ignore)" if isinstance(value, bytes) else ""
 
 
 def _refuse(reason: Reason, expected: str, found: object) -> NoReturn:

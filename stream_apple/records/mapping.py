@@ -1,5 +1,6 @@
 """What a user says about the fields of a record: which have a role, and how the others become features."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, tzinfo
 from enum import Enum, auto
@@ -10,6 +11,9 @@ from zoneinfo import ZoneInfo
 
 ALL = "*"
 """The value of `features` for which every field without a role is a feature."""
+
+_ROW_NUMBER = re.compile(r"__index_level_[0-9]+__|Unnamed: [0-9]+")
+"""The names that pandas gives to row numbers: it writes the first, and reads the second from CSV."""
 
 Unreadable: TypeAlias = Literal["refuse", "leave_out"]
 
@@ -70,7 +74,7 @@ class InputMapping(NamedTuple):
         """Return what the field at `path`, below `features`, becomes.
 
         If several lists name it, `ignore` wins, then `times`, `categories`, and `numbers`. A field with a role is no
-        feature, except that `times` may name the timestamp, too.
+        feature, except that `times` may name the timestamp, too. A row number of pandas is none unless a list names it.
         """
         space, _, name = path.rpartition(self.separator)
         if any(_lies_at(path, pattern, self.separator) for pattern in self.ignore):
@@ -82,22 +86,36 @@ class InputMapping(NamedTuple):
         for role in ("label", "weight", "id", "timestamp"):
             if path == self._below(getattr(self, role)) and not (role == "timestamp" and kind is FieldKind.TIME):
                 return Feature(FieldKind.IGNORED, space, name)
-        return Feature(kind, space, name)
+        hidden = kind is FieldKind.BY_VALUE and is_row_number(path)
+        return Feature(FieldKind.IGNORED if hidden else kind, space, name)
+
+    def lists(self, path: str) -> bool:
+        """Return whether a field, by its path in the record, has a role or is named by a list such as `numbers`."""
+        if path in {self.label, self.weight, self.id, self.timestamp}:
+            return True
+        below = self._below(path)
+        listed = (*self.ignore, *self.times, *self.categories, *self.numbers)
+        return below is not None and any(_matches(below, each) for each in listed)
 
     def idle_patterns(self, paths: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield each pattern that matches none of these paths below `features`, after the name of its list.
-
-        The paths are those of all fields, and those of the maps around them.
-        """
+        """Yield each pattern that matches none of these paths below `features`, after the name of its list."""
         for setting in ("ignore", "categories", "numbers", "times"):
             for pattern in getattr(self, setting):
-                if not any(_matches(path, pattern) for path in paths):
+                below = setting == "ignore"
+                if not any(
+                    _lies_at(path, pattern, self.separator) if below else _matches(path, pattern) for path in paths
+                ):
                     yield setting, pattern
 
     def _below(self, path: str) -> str | None:
         """Return a path of the record as a path below `features`; None if it lies elsewhere, or is empty."""
         below = "" if self.features == ALL else self.features + self.separator
         return path.removeprefix(below) if path and path.startswith(below) else None
+
+
+def is_row_number(name: str) -> bool:
+    """Return whether a field is called as pandas calls the numbers of rows."""
+    return _ROW_NUMBER.fullmatch(name) is not None
 
 
 def _lies_at(path: str, pattern: str, separator: str) -> bool:

@@ -100,38 +100,44 @@ class OuterRecords:
         if name is None:
             raise RefusedError(Reason.NO_ID, f"an id as {mapping.id!r}, by which outcomes are matched", "none")
         if schema_of(value) is not None:
-            value = _msgpack(self._plain(fields, ""))
+            value = packed_record(fields, self._mapper)
             check_size(value, max_bytes)
         names = frozenset(name for name in (mapping.label, mapping.weight) if name in fields)
         return OuterRecord(value, key_of_id(name), self._mapper.has_label(fields), names, mapping), time_ms
 
-    def _plain(self, value: Any, path: str) -> object:  # noqa: ANN401  what parsers give
-        """Return a value in types that msgpack has, of which the mapping makes the same features."""
-        kind = type(value)
-        if kind is str or kind is float or value is None or kind is bool or kind is bytes:
-            return value
-        if isinstance(value, dict):
-            separator = self._mapping.separator
-            return {
-                name: self._plain(each, f"{path}{separator}{name}" if path else str(name))
-                for name, each in value.items()
-            }
-        if isinstance(value, list | tuple):
-            return [self._plain(each, path) for each in value]
-        if isinstance(value, int) and value in _INTEGERS:
-            return value
-        kind_of_field = self._mapper.kind_of(path)
-        if isinstance(value, UUID) or kind_of_field is FieldKind.CATEGORY:
-            return category_text(value)
-        if isinstance(value, Decimal | int):
-            # No time can be such a number.
-            return _nothing(value) if kind_of_field is FieldKind.TIME else float_of(value)
-        if isinstance(value, time):
-            return value.isoformat() if kind_of_field is FieldKind.TIME else _nothing(value)
-        if isinstance(value, date):
-            moment = value if isinstance(value, datetime) else datetime.combine(value, time())
-            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        return _nothing(value)
+
+def packed_record(record: Mapping[str, Any], mapper: RecordMapper) -> bytes:
+    """Return a record as msgpack, of which the mapper makes the same example as of these values of Python."""
+    return _msgpack(_plain(record, "", mapper))
+
+
+def _plain(value: Any, path: str, mapper: RecordMapper) -> object:  # noqa: ANN401  what parsers give
+    """Return a value in types that msgpack has, of which the mapping makes the same features."""
+    kind = type(value)
+    if kind is str or kind is float or value is None or kind is bool or kind is bytes:
+        return value
+    if isinstance(value, dict):
+        separator = mapper.mapping.separator
+        return {
+            name: _plain(each, f"{path}{separator}{name}" if path else str(name), mapper)
+            for name, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_plain(each, path, mapper) for each in value]
+    if isinstance(value, int) and value in _INTEGERS:
+        return value
+    kind_of_field = mapper.kind_of(path)
+    if isinstance(value, UUID) or kind_of_field is FieldKind.CATEGORY:
+        return category_text(value)
+    if isinstance(value, Decimal | int):
+        # No time can be such a number.
+        return _nothing(value) if kind_of_field is FieldKind.TIME else float_of(value)
+    if isinstance(value, time):
+        return value.isoformat() if kind_of_field is FieldKind.TIME else _nothing(value)
+    if isinstance(value, date):
+        moment = value if isinstance(value, datetime) else datetime.combine(value, time())
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return _nothing(value)
 
 
 def _nothing(value: object) -> msgpack.ExtType:

@@ -204,4 +204,8 @@ def fault_of_msgpack(error: Exception) -> str:
         return "values nested too deeply"
     if isinstance(error, OverflowError):
         return "a time that is no date of Python's"
+    if isinstance(error, UnicodeDecodeError):
+        return "text that is not UTF-8"
+    if "map key" in str(error):
+        return "a key that is not text"
     return str(error) or type(error).__name__

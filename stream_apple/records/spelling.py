@@ -5,13 +5,13 @@ Code that catches a `ParseError` adds the place.
 
 import json
 from collections.abc import Iterable
-from math import isfinite
+from datetime import date, time
+from decimal import Decimal
+from math import isfinite, isnan
 from typing import NoReturn
+from uuid import UUID
 
-LABELS = (
-    " (1 for yes, 0 for no; classes are 0, 1, 2 ... and need --loss softmax --classes; evaluate --input "
-    "label_map=no=0,yes=1 numbers words)"
-)
+LABELS = " (1 for yes, 0 for no; classes are 0, 1, 2 ...; input.label_map numbers words, as in no=0,yes=1)"
 """A hint about labels that are words: only the user knows which of them is 1."""
 MOST_PARTS = 1 << 20
 """The most words, cells or values of one example: in memory they take up to a hundred times the bytes of their text."""
@@ -42,8 +42,8 @@ def in_json(value: object) -> str:
         return repr(value)
     try:
         return json.dumps(value, ensure_ascii=False)
-    except TypeError:  # bytes, or keys that are no text
-        return repr(value)
+    except TypeError:  # times, or keys that are no text
+        return str(value) if isinstance(value, date | time | UUID | Decimal) else repr(value)
 
 
 def number(what: str, text: str) -> float:
@@ -65,14 +65,6 @@ def refuse_value(name: str, found: object) -> NoReturn:
     raise ParseError(f"a number below 2^60 in size as value of feature {name!r}", found)
 
 
-def value_of(name: str, text: str) -> float:
-    """Return the value of feature `name` that `text` spells, below 2^60 in size; ParseError otherwise."""
-    value = spelled_number(text)
-    if value is None or not are_values([value]):
-        refuse_value(name, repr(text))
-    return value
-
-
 def spelled_number(text: str) -> float | None:
     """Return the number that `text` spells, or None if it spells none."""
     try:
@@ -86,14 +78,18 @@ def spells_plainly(text: str) -> bool:
     return text.isascii() and text.isprintable() and "_" not in text and " " not in text
 
 
-def spelled_label(what: str, text: str) -> float:
-    """Return the label that `text` spells: a finite number, or true or false, as 1 and 0; ParseError otherwise."""
+def spelled_label(text: str) -> float | None:
+    """Return the label that `text` spells, a finite number, or true or false as 1 and 0; None if it spells none."""
     value = _TRUTHS.get(text.lower())
     if value is None:
         value = spelled_number(text)
-    if value is None or not isfinite(value):
-        raise ParseError(f"a finite number as {what}, or true or false{LABELS}", repr(text))
-    return value
+    return value if value is not None and isfinite(value) else None
+
+
+def label_of(text: str) -> float | None:
+    """Return the label that `text` spells, None for NaN; ParseError unless it is a number that is finite or NaN."""
+    value = spelled_number(text)
+    return None if value is not None and isnan(value) else number("label", text)
 
 
 def weight_of(text: str) -> float:

@@ -26,6 +26,8 @@ AS_CATEGORY: tuple[type, ...] = (str, bool, UUID)
 
 _DIGITS_BELOW = 2.0**64
 """Whole floats below this size are spelled like the integers that they equal."""
+_MOST_DIGITS = 200
+"""A decimal of more digits before the point, or zeros behind it, is spelled with an exponent."""
 _SINGLE = struct.Struct("<f")
 _SINGLE_BELOW = 3e38
 
@@ -36,7 +38,7 @@ def is_absent(value: object) -> bool:
 
 
 def category_text(value: object) -> str | None:
-    """Return the text of a value as a category; None if its type can't be one.
+    """Return the text of a value as a category; None if it can't be one, as a list, or bytes that are not UTF-8.
 
     Equal numbers have one text, whatever their type: 7.1, Decimal("7.10"), and the 32-bit float 7.1 are `7.1`, and 7.0
     is `7`.
@@ -73,12 +75,20 @@ def _as_single(value: float) -> float:
 
 
 def _of_decimal(value: Decimal) -> str:
-    if not value.is_finite():
+    # Python's context rounds to 28 digits, and 1E+999999999 would have a billion: neither is used here.
+    if not value.is_finite() or abs(value.adjusted()) > _MOST_DIGITS:
         return str(value)
     if value == value.to_integral_value():
         return str(int(value))
     near = float(value)
-    return _of_float(near) if Decimal(repr(near)) == value else str(value.normalize())
+    return _of_float(near) if Decimal(repr(near)) == value else format(value, "f").rstrip("0")
+
+
+def _of_bytes(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _of_time(value: datetime) -> str:
@@ -86,13 +96,14 @@ def _of_time(value: datetime) -> str:
     return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-_SPELLED: Mapping[type, Callable[[Any], str]] = {
+_SPELLED: Mapping[type, Callable[[Any], str | None]] = {
     str: str,
     bool: lambda value: "true" if value else "false",
     int: str,
     float: _of_float,
     Decimal: _of_decimal,
     UUID: str,
+    bytes: _of_bytes,
     date: date.isoformat,
     time: time.isoformat,
     datetime: _of_time,

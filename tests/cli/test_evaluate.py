@@ -260,7 +260,7 @@ def test_tables_are_learned_as_the_lines_that_say_the_same(tmp_path: Path) -> No
     (tmp_path / "csv").write_text("y,city,age,note\n" + "".join(f"{y!r},{c},{a!r},{y!r}\n" for y, c, a in rows))
     table = pa.table({"y": labels, "city": cities, "age": ages, "note": labels})
     parquet.write_table(table, tmp_path / "parquet", row_group_size=150)
-    columns = ["--column", "label=y", "--column", "ignore=note"]
+    columns = ["--label", "y", "--ignore", "note"]
     found = [
         json.loads(evaluate(tmp_path / name, "--json", *options).stdout)
         for name, options in (("lines", []), ("csv", columns), ("parquet", columns))
@@ -269,20 +269,3 @@ def test_tables_are_learned_as_the_lines_that_say_the_same(tmp_path: Path) -> No
         del result["seconds"]
     assert found[0] == found[1] == found[2]
     assert found[0]["progressive_loss"] < found[0]["best_constant_loss"] / 2
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["colour=x"], "expected label=NAME, weight=NAME, id=NAME, category=NAME or ignore=NAME, found 'colour=x'"),
-        (["label"], "found 'label'"),
-        (["category="], "found 'category='"),
-        (["label=a", "label=b"], "expected each of label, weight and id at most once"),
-        (["label=a", "ignore=a"], "expected each column at most once, found 'a' again"),
-    ],
-)
-def test_columns_that_make_no_sense_are_refused(pairs: Path, options: list[str], message: str) -> None:
-    """Before a file is read, with what was expected."""
-    result = evaluate(pairs, *(part for option in options for part in ("--column", option)))
-    assert result.exit_code == 2
-    assert message in " ".join(result.stderr.replace("\u2502", "").split())

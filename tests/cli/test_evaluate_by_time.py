@@ -125,7 +125,7 @@ def test_own_times_give_the_worker_s_predictions(mock_examples: str, tmp_path: P
     times += range(times[-1] + 2 * DAY_S, times[-1] + 2 * DAY_S + 300)
     times += range(times[-1] + 90 * DAY_S, times[-1] + 90 * DAY_S + 500)
     file = write_json(tmp_path / "rows.jsonl", times)
-    field = ("--timestamp-field", "at")
+    field = ("--timestamp", "at")
     run("produce", file, *field, "--bootstrap-servers", mock_examples, "--partitions", 1)
     model, worker = fed_worker(mock_examples)
     assert {reject.reason for reject in worker.rejects} == {Reason.FAR_FUTURE}
@@ -147,7 +147,7 @@ def test_own_times_give_the_worker_s_predictions(mock_examples: str, tmp_path: P
 def test_how_far_ahead_is_an_option(tmp_path: Path) -> None:
     """As in the configuration; at the bound itself an example is kept."""
     file = write_json(tmp_path / "rows.jsonl", [START_S, START_S + 60, START_S + 121, START_S + 100])
-    options = ("--timestamp-field", "at", "--epoch-length", "1h", "--json", "--test-fraction", 0)
+    options = ("--timestamp", "at", "--epoch-length", "1h", "--json", "--test-fraction", 0)
     found = {
         ahead: json.loads(run("evaluate", file, *options, "--max-ahead", ahead).stdout)["far_ahead"]
         for ahead in ("59s", "60s", "61s")
@@ -197,11 +197,10 @@ BY_TIME = ("--epoch-length", "1h", "--interval", "1s")
         ((*BY_TIME, "--epochs", "6"), "cuts epochs by time: --epochs does not apply"),
         ((*BY_TIME, "--doubling", "9"), "cuts epochs by time: --doubling does not apply"),
         ((*BY_TIME, "--seed", "0"), "--epoch-length keeps the order of the files and cuts epochs by time: --seed does"),
-        (("--epoch-length", "1h"), "expected --timestamp-field or --interval, found neither"),
-        (("--epoch-length", "1h", "--start-time", "5"), "expected --timestamp-field or --interval, found neither"),
-        ((*BY_TIME, "--timestamp-field", "at"), "--start-time and --interval do not apply"),
+        (("--epoch-length", "1h"), "expected --timestamp or --interval, found neither"),
+        (("--epoch-length", "1h", "--start-time", "5"), "expected --timestamp or --interval, found neither"),
+        ((*BY_TIME, "--timestamp", "at"), "--start-time and --interval do not apply"),
         (("--interval", "1s"), "--interval is for --epoch-length, which cuts epochs by the examples' times"),
-        (("--timestamp-field", "at"), "--timestamp-field is for --epoch-length"),
         (("--start-time", "5"), "--start-time is for --epoch-length"),
         (("--max-ahead", "7d"), "--max-ahead is for --epoch-length"),
         (("--epoch-length", "999ms"), "expected a duration from 1s to 366d, found '999ms'"),
@@ -220,6 +219,6 @@ def test_a_missing_time_is_named(tmp_path: Path) -> None:
     """With file and line, as `produce` does."""
     file = tmp_path / "rows.jsonl"
     file.write_text('{"label": 1, "features": {"a": 1}, "at": 5}\n{"label": 1, "features": {"a": 1}}\n')
-    result = CliRunner().invoke(main, ["evaluate", str(file), "--epoch-length", "1h", "--timestamp-field", "at"])
+    result = CliRunner().invoke(main, ["evaluate", str(file), "--epoch-length", "1h", "--timestamp", "at"])
     assert result.exit_code == 65
-    assert result.stderr.startswith(f"stream-apple: {file}:2: expected the timestamp field 'at', found only 'label'")
+    assert result.stderr.startswith(f"stream-apple: {file}:2: expected a time from 1970 to 9999")

@@ -18,6 +18,9 @@ from support.topics import TopicFactory, read_all
 from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.cli import main
+from stream_apple.config.input_settings import InputSettings
+from stream_apple.records.mapper import RecordMapper
+from stream_apple.records.parsing import parsed_record
 
 
 @pytest.fixture
@@ -71,7 +74,7 @@ def test_the_key_may_come_from_a_field(mock_examples: str, tmp_path: Path) -> No
     path = tmp_path / "rows"
     rows = [{"label": 1, "id": number, "user": f"u{number % 3}", "features": {"a": 1}} for number in range(12)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert produce(path, "--key-field", "user", "--bootstrap-servers", mock_examples).exit_code == 0
+    assert produce(path, "--key", "user", "--bootstrap-servers", mock_examples).exit_code == 0
     found = set()
     for message in read_all(mock_examples, "examples", 4):
         sent = msgpack.unpackb(message.value() or b"")
@@ -85,12 +88,42 @@ def test_a_table_is_sent_by_its_columns(mock_examples: str, tmp_path: Path) -> N
     """The label's column, the id as key, the column of times, and categories by their names."""
     path = tmp_path / "table"
     path.write_text("clicked,at,id,city,age\n1,1700000000,u7,Rome,3\n")
-    options = ("--column", "label=clicked", "--timestamp-field", "at", "--bootstrap-servers", mock_examples)
+    options = ("--label", "clicked", "--timestamp", "at", "--bootstrap-servers", mock_examples)
     assert produce(path, *options, "--partitions", 1).exit_code == 0
     (message,) = read_all(mock_examples, "examples")
     assert (message.key(), message.timestamp()[1]) == (b"u7", 1_700_000_000_000)
     sent = msgpack.unpackb(message.value() or b"")
-    assert sent == {"label": 1.0, "id": "u7", "features": {"city=Rome": True, "age": 3.0}}
+    assert sent == {"label": 1.0, "id": "u7", "features": {"": {"city=Rome": True, "age": 3.0}}}
+
+
+@pytest.mark.parametrize("features", ["*", None])
+def test_with_a_section_input_rows_are_sent_as_records(
+    mock_examples: str, tmp_path: Path, features: str | None
+) -> None:
+    """Which workers with that section read as the file was read; no option may say otherwise."""
+    path, config = tmp_path / "table.csv", tmp_path / "worker.toml"
+    path.write_text(
+        "clicked,at,id,city,age,new,code,secret\nyes,1700000000,u7,Rome,3,True,7.10,9\n,1700000001,u8,,NA,,,\n"
+    )
+    settings = {
+        "label": "clicked", "label_map": {"yes": 1.0}, "timestamp": "at", "categories": ["code"], "ignore": ["secret"],
+    } | ({} if features is None else {"features": features})  # fmt: skip
+    lines = "\n".join(
+        f"{name} = {json.dumps(value)}".replace('{"yes": 1.0}', "{ yes = 1.0 }") for name, value in settings.items()
+    )
+    config.write_text(f'[kafka]\n"bootstrap.servers" = "{mock_examples}"\n[input]\n{lines}\n')
+    assert produce(path, "--config", config, "--partitions", 1).exit_code == 0
+    mapping = InputSettings.model_validate({**settings, "categories": ("code",), "ignore": ("secret",)}).mapping()
+    assert mapping is not None
+    first, second = (parsed_record(message.value() or b"") for message in read_all(mock_examples, "examples"))
+    found = RecordMapper(mapping).example(first).example
+    assert (found.label, found.id, found.timestamp_ms) == (1.0, "u7", 1_700_000_000_000)
+    assert found.features == {"": {"city=Rome": 1.0, "age": 3.0, "new=true": 1.0, "code=7.1": 1.0}}
+    found = RecordMapper(mapping).example(second).example
+    assert (found.label, found.features) == (None, {})
+    result = produce(path, "--config", config, "--label", "clicked")
+    assert result.exit_code == 2
+    assert "--label: expected no such option" in " ".join(result.stderr.split())
 
 
 def test_quiet_prints_nothing_but_warnings(mock_examples: str, file: Path) -> None:
@@ -188,7 +221,7 @@ def test_times_may_come_from_a_field(mock_examples: str, tmp_path: Path) -> None
     """Each example has the time that its field holds."""
     path = tmp_path / "rows"
     path.write_text('{"features": {"a": 1}, "at": 5}\n{"features": {"a": 1}, "at": "2023-11-14T22:13:20.5Z"}\n')
-    options = ("--bootstrap-servers", mock_examples, "--partitions", 1, "--timestamp-field", "at", "--json")
+    options = ("--bootstrap-servers", mock_examples, "--partitions", 1, "--timestamp", "at", "--json")
     summary = json.loads(produce(path, *options).stdout)
     assert [summary[f"{name}_time_ms"] for name in ("start", "first", "last")] == [None, 5000, 1_700_000_000_500]
     assert times(mock_examples) == [5000, 1_700_000_000_500]
@@ -222,8 +255,8 @@ def test_a_span_that_no_calendar_has_is_refused(mock_examples: str, file: Path) 
         (("x", "--start-time", "soon"), "expected a time from 1970 to 9999"),
         (("x", "--interval", "5"), "expected a duration such as '250ms', '5m' or '1h30m', found '5'"),
         (("x", "--partitions", "0"), "0 is not in the range x>=1"),
-        (("x", "--timestamp-field", "at", "--interval", "1s"), "--start-time and --interval do not apply"),
-        (("x", "--timestamp-field", "at", "--repeat", "2"), "would send the same times again"),
+        (("x", "--timestamp", "at", "--interval", "1s"), "--start-time and --interval do not apply"),
+        (("x", "--timestamp", "at", "--repeat", "2"), "would send the same times again"),
         (("-", "--repeat", "2"), "standard input can be read once only"),
         (("-", "-"), "standard input can be read once only"),
         (("-", "--interval", "1s"), "a pipe passes once: expected --start-time as well, such as -14h"),
@@ -280,11 +313,11 @@ def test_made_up_times_that_make_short_epochs_are_told_of(mock_examples: str, tm
     assert said == [
         (
             "stream-apple: 'at' looks like the time of each example, and is a feature like any other: with "
-            "--timestamp-field at, a table's rows have their own times, and not made-up ones"
+            "--timestamp at, examples have their own times, and not made-up ones"
         ),
         (
             "stream-apple: 1,199 epochs of 1h have 1 examples each: most of the time is spent at their ends, where a "
             'model grows, and little is gained by it; try epochs.length = "90d" for the worker'
         ),
     ]
-    assert produce(path, "--timestamp-field", "at", *options).stderr == ""
+    assert produce(path, "--timestamp", "at", *options).stderr == ""

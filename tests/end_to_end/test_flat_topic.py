@@ -26,8 +26,8 @@ INPUT: dict[str, Any] = {
     "times": ["scheduled"],
 }
 SETTINGS = [
-    *("--input", "label=delayed", "--input", "id=flight", "--input", "timestamp=scheduled", "--input", "features=*"),
-    *("--input", "ignore=gate", "--input", "categories=hour", "--input", "times=scheduled"),
+    *("--label", "delayed", "--id", "flight", "--timestamp", "scheduled", "--features", "*"),
+    *("--ignore", "gate", "--categories", "hour", "--times", "scheduled"),
     *("--loss", "logistic", "--bits", "12", "--epoch-length", "1h", "--max-ahead", "30d", "--test-fraction", "0"),
     "--json",
 ]

@@ -31,7 +31,7 @@ from stream_apple.records.message.prediction_formats import decode_prediction
 EACH = 400
 INPUT = {"label": "delayed", "timestamp": "scheduled", "features": "*"}
 SETTINGS = [
-    *("--input", "label=delayed", "--input", "timestamp=scheduled", "--input", "features=*"),
+    *("--label", "delayed", "--timestamp", "scheduled", "--features", "*"),
     *("--loss", "logistic", "--bits", "12", "--epoch-length", "1h", "--max-ahead", "30d", "--test-fraction", "0"),
     "--json",
 ]

@@ -11,10 +11,11 @@ import msgpack
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from support.file_formats import flat_examples, shape_of
 
 from stream_apple.core.batch import Limits
 from stream_apple.errors import InputFileError
-from stream_apple.files import ColumnRoles, csv_text, read_examples
+from stream_apple.files import csv_text, read_examples
 from stream_apple.offline.dataset import read_batch
 from stream_apple.records.spelling import MOST_PARTS
 
@@ -62,7 +63,7 @@ def test_a_wide_table_takes_time_by_its_cells(tmp_path: Path) -> None:
     said, peak = read_apart(path)
     assert said == "4"
     assert peak < 170 * _MIB
-    assert [example.features for example in read_examples(path)] == [{f"c{row}": 5.0} for row in range(4)]
+    assert [example.features for example in flat_examples(path)] == [{f"c{row}": 5.0} for row in range(4)]
 
 
 def test_a_row_with_too_many_features_is_refused_as_by_a_worker(tmp_path: Path) -> None:
@@ -126,13 +127,13 @@ def test_columns_that_are_ignored_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "lists.parquet"
     parquet.write_table(pa.table({"label": [1.0, 0.0], "a": [2.0, 3.0], "list": [[1] * 10, []]}), path)
     before = path.read_bytes()
-    roles = ColumnRoles(ignored=frozenset({"list"}))
+    shape = shape_of(ignore=("list",))
     expected = [{"a": 2.0}, {"a": 3.0}]
-    assert [example.features for example in read_examples(path, None, roles)] == expected
+    assert [example.features for example in flat_examples(path, shape)] == expected
     # The column's only page, overwritten: nobody has looked at it.
     start = parquet.ParquetFile(path).metadata.row_group(0).column(2).data_page_offset
     path.write_bytes(before[:start] + b"\xff" * 20 + before[start + 20 :])
-    assert [example.features for example in read_examples(path, None, roles)] == expected
+    assert [example.features for example in flat_examples(path, shape)] == expected
 
 
 _MANY = 6_000_000
@@ -231,5 +232,5 @@ def test_more_rows_than_are_kept_in_memory_are_read_alike(monkeypatch: pytest.Mo
         with pytest.raises(InputFileError, match=r":1204: expected 3 cells, as in the first row, found 2"):
             next(examples)
     assert found[0] == found[1]
-    assert found[0][0].features == {"a=x\n\ry": 1.0, "b": 2.0}
-    assert found[0][1].features == {"a=é": 1.0}
+    assert found[0][0].features == {"": {"a=x\n\ry": 1.0, "b": 2.0}}
+    assert found[0][1].features == {"": {"a=é": 1.0}}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.file_formats import shape_of
 
 from stream_apple.errors import InputFileError
 from stream_apple.files import EvenlySpaced, EventTimes, TimeSpan
@@ -40,17 +41,17 @@ def test_examples_are_counted_on_over_files(tmp_path: Path) -> None:
     """The first of a file has the number that it is told; a third of a second is rounded down."""
     path = tmp_path / "rows"
     path.write_text("1 1:1\n1 2:1\n1 3:1\n")
-    times = EventTimes(None, EvenlySpaced(5000, Fraction(1000, 3)))
+    times = EventTimes(EvenlySpaced(5000, Fraction(1000, 3)))
     assert [example.timestamp_ms for example in times.examples(path)] == [5000, 5333, 5666]
     assert [example.timestamp_ms for example in times.examples(path, 3)] == [6000, 6333, 6666]
 
 
 def test_a_field_decides_where_there_is_one(tmp_path: Path) -> None:
     """Not the even spacing; and a format without keys has no field."""
-    path = tmp_path / "rows"
-    times = EventTimes("at", None)
+    path, shape = tmp_path / "rows", shape_of(timestamp="at")
+    times = EventTimes(EvenlySpaced(5000, Fraction(1)))
     path.write_text('{"features": {"a": 1}, "at": 9}\n{"features": {"a": 1}, "at": "1970-01-01T00:00:08Z"}\n')
-    assert [example.timestamp_ms for example in times.examples(path, 7)] == [9000, 8000]
+    assert [example.timestamp_ms for example in times.examples(path, 7, shape)] == [9000, 8000]
     path.write_text("1 1:1\n")
     with pytest.raises(InputFileError, match="which can hold the timestamp field 'at', found svmlight"):
-        list(times.examples(path))
+        list(times.examples(path, 0, shape))

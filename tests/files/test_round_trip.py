@@ -37,6 +37,7 @@ _svmlight = st.builds(
     features=st.dictionaries(_INDICES, _VALUES, max_size=5),
     timestamp_ms=st.none(),
     key=st.none(),
+    record=st.none(),
 )
 _text = st.builds(
     lambda labelled, tag, features: Example(labelled[0], labelled[1], tag, features),
@@ -56,6 +57,7 @@ _record = st.builds(
     ),
     timestamp_ms=st.none(),
     key=st.none(),
+    record=st.none(),
 )
 _message = st.one_of(
     _record,
@@ -67,6 +69,7 @@ _message = st.one_of(
         features=st.fixed_dictionaries({"indices": st.binary(max_size=16), "values": st.binary(max_size=8)}),
         timestamp_ms=st.none(),
         key=st.none(),
+        record=st.none(),
     ),
 )
 

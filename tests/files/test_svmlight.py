@@ -33,7 +33,6 @@ def test_query_comments_signs_and_space_do_not_matter(line: str) -> None:
     ("line", "expected", "found"),
     [
         ("one 1:1", "a finite number as label", "'one'"),
-        ("nan 1:1", "a finite number as label", "'nan'"),
         ("1_0 1:1", "a finite number as label", "'1_0'"),
         ("1,2 1:1", "a finite number as label", "'1,2'"),
         ("1 2", "index:value", "'2'"),
@@ -57,3 +56,9 @@ def test_a_broken_row_says_what_was_expected_and_found(line: str, expected: str,
     with pytest.raises(ParseError) as caught:
         parse_line(line)
     assert str(caught.value) == f"expected {expected}, found {found}"
+
+
+def test_nan_is_missing() -> None:
+    """As a value, and as a label."""
+    assert parse_line("1 1:2 3:nan 4:5") == Example(1.0, 1.0, None, {"1": 2.0, "4": 5.0})
+    assert parse_line("nan 1:NaN") == Example(None, 1.0, None, {})

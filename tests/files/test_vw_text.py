@@ -171,11 +171,6 @@ def test_a_line_without_features_has_an_empty_map(line: str) -> None:
         ("1 |f a:", "a number below 2^60 in size as value of feature 'a'", "''"),
         ("1 |f a_b:1_0", "a number below 2^60 in size as value of feature 'a_b'", "'1_0'"),
         (
-            "1 |f a:1 b:nan",
-            "a number below 2^60 in size as value of feature 'b'",
-            "nan (times its namespace's scale)",
-        ),
-        (
             "1 |f:1e20 b:1e20",
             "a number below 2^60 in size as value of feature 'b'",
             "1e+40 (times its namespace's scale)",
@@ -192,3 +187,9 @@ def test_a_broken_line_says_what_was_expected_and_found(line: str, expected: str
     with pytest.raises(ParseError) as caught:
         parse_line(line)
     assert str(caught.value) == f"expected {expected}, found {found}"
+
+
+def test_nan_is_missing() -> None:
+    """As a value, and as a label; a later value of the same name counts."""
+    assert parse_line("1 |f a:1 b:nan c:nan c:2") == Example(1.0, 1.0, None, {"f": {"a": 1.0, "c": 2.0}})
+    assert parse_line("nan |f a") == Example(None, 1.0, None, {"f": {"a": 1.0}})

@@ -175,14 +175,6 @@ def test_the_time_of_a_record_may_be_a_feature_too() -> None:
     assert features({"at": "2024-05-01T10:00:00Z", "x": 1}, FLAT._replace(timestamp="at")) == {"": {"x": 1.0}}
 
 
-def test_truths_of_messages_of_the_own_shape() -> None:
-    """There true is the number 1; a category is a text."""
-    found = RecordMapper(InputMapping(), truths_are_numbers=True).example(
-        {"features": {"a": True, "b": False, "c": "x"}}
-    )
-    assert found.example.features == {"": {"a": 1.0, "b": 0.0, "c=x": 1.0}}
-
-
 class TestRoles:
     """Label, weight, id, timestamp."""
 
@@ -209,8 +201,8 @@ class TestRoles:
         assert (example.label, example.id, example.features) == (1.0, "k", {"": {"x": 1.0}})
 
     def test_ids(self) -> None:
-        """A UUID is its text; an empty id is none."""
-        for value, expected in ((UUID(int=5), str(UUID(int=5))), ("", None), (7, 7), (b"x", b"x")):
+        """A UUID is its text."""
+        for value, expected in ((UUID(int=5), str(UUID(int=5))), ("", ""), (7, 7), (None, None), (b"x", b"x")):
             assert RecordMapper(FLAT).example({"id": value}).example.id == expected
 
     def test_a_map_of_labels(self) -> None:
@@ -229,7 +221,7 @@ class TestRoles:
         mapping = InputMapping("a.y", "a.w", "a.i", "t", features="a")
         record = {"t": 1_700_000_000, "a": {"y": 1, "w": 2, "i": "k", "x": 5}}
         example = RecordMapper(mapping).example(record).example
-        assert example == (1.0, 2.0, "k", {"": {"x": 5.0}}, 1_700_000_000_000, None)
+        assert example == (1.0, 2.0, "k", {"": {"x": 5.0}}, 1_700_000_000_000, None, None)
         flat = {"t": "1700000000", "a.y": 1, "a.w": "2", "a.i": "k", "a.x": 5}
         assert RecordMapper(mapping._replace(features="*")).example(flat).example.features == {"a": {"x": 5.0}}
 

@@ -113,14 +113,20 @@ class TopicWriter:
     """Writes examples to one topic, in its first `partitions` partitions (None: in all of them).
 
     properties  librdkafka's
+    encode      returns the value of an example's record
 
     ConfigurationError if the topic or so many partitions do not exist, BrokerError if no broker answers.
     """
 
     def __init__(
-        self, properties: Mapping[str, str | int | float | bool], topic: str, partitions: int | None = None
+        self,
+        properties: Mapping[str, str | int | float | bool],
+        topic: str,
+        partitions: int | None = None,
+        encode: Callable[[Example], bytes] = encode_example,
     ) -> None:
         self.topic = topic
+        self._encode = encode
         self._cluster = Cluster(properties)
         self.partitions = _partitions(self._cluster, topic, partitions)
         self.totals = DeliveryTotals()
@@ -184,7 +190,7 @@ class TopicWriter:
     def _send(self, example: Example) -> None:
         number = self.totals.sent
         key = key_of(example, number)
-        value = encode_example(example)
+        value = self._encode(example)
         timestamp = _NOW if example.timestamp_ms is None else example.timestamp_ms
         partition = partition_of(key, self.partitions)
         while self._failure is None:

@@ -1,6 +1,7 @@
 """An example as producers have it, and the message that the stream carries for it."""
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 
@@ -16,6 +17,7 @@ class Example(NamedTuple):
     id            copied to the prediction
     timestamp_ms  event time in milliseconds since 1970; the record carries it, not the message
     key           the key of the record, which is not in the message either; None: see `key_of`
+    record        the record of another shape that it was made of, in values of Python; None: nobody asked for it
     """
 
     label: float | None
@@ -24,6 +26,7 @@ class Example(NamedTuple):
     features: Features
     timestamp_ms: int | None = None
     key: str | int | bytes | None = None
+    record: Mapping[Any, Any] | None = None
 
 
 def key_of(example: Example, number: int) -> bytes:

@@ -7,7 +7,6 @@ import pytest
 from support.evaluate_command import evaluate
 
 from stream_apple.config.duration import DAY, HOUR, MINUTE, longer_epoch
-from stream_apple.files import TimeLike, read_examples
 
 
 def times(path: Path, rows: int, minutes: int, column: str = "at") -> Path:
@@ -27,27 +26,55 @@ def test_a_column_that_looks_like_a_time_is_named(tmp_path: Path) -> None:
     result = evaluate(table, table, "--json")
     assert json.loads(result.stdout)["examples"] == 240
     assert result.stderr == (
-        "stream-apple: 'happened at' looks like the time of each example, and is a feature like any other: a table's "
-        "rows are learned in the epochs of their times with --timestamp-field 'happened at' --epoch-length 1h, and "
-        "--column ignore='happened at' leaves the column out; the examples are shuffled now, and --no-shuffle keeps "
-        "the order of the files\n"
+        "stream-apple: 'happened at' looks like the time of each example, and is a feature like any other: --timestamp "
+        "'happened at' --epoch-length 1h learns examples in the epochs of their times, --times 'happened at' makes "
+        "features of hour, weekday and month, and --ignore 'happened at' leaves the field out; the examples are "
+        "shuffled now, and --no-shuffle keeps the order of the files\n"
     )
     assert "shuffle" not in evaluate(table, "--no-shuffle").stderr
-    assert "--column ignore=" in evaluate(table, "--no-shuffle").stderr
 
 
 def test_a_field_that_looks_like_a_time_is_named_by_its_path(tmp_path: Path) -> None:
-    """With the settings of the section `input`, which the options on columns exclude."""
+    """With the options that say what it is; after each of them nothing is said."""
     path = tmp_path / "records"
-    path.write_text('{"label": 1, "user": {"seenAt": "2024-05-01T12:00:00Z"}}\n' * 20)
-    given = ("--input", "features=*", "--no-shuffle")
-    advice = evaluate(path, *given).stderr
+    path.write_text('{"label": 1, "user": {"seenAt": "2024-05-01 12:00:00 UTC"}}\n' * 20)
+    advice = evaluate(path, "--no-shuffle").stderr
     assert "'user.seenAt' looks like the time" in advice
-    assert "--column" not in advice
-    for setting in ("timestamp", "times", "ignore"):
-        assert f"--input {setting}=user.seenAt" in advice
-        again = evaluate(path, *given, "--input", f"{setting}=user.seenAt")
-        assert (again.exit_code, again.stderr) == (0, ""), setting
+    for option in (
+        ["--timestamp", "user.seenAt", "--epoch-length", "1h"],
+        ["--times", "user.seenAt"],
+        ["--ignore", "user.seenAt"],
+    ):
+        assert " ".join(option[:2]) in advice
+        again = evaluate(path, *(["--no-shuffle"] if len(option) == 2 else []), *option)
+        assert (again.exit_code, again.stderr) == (0, ""), option
+
+
+def test_for_dates_no_epochs_of_an_hour_are_advised(tmp_path: Path) -> None:
+    """An epoch has a day at least."""
+    path = tmp_path / "dates.csv"
+    path.write_text("label,day\n" + "1,2024-05-01\n0,2024-05-02\n" * 10)
+    assert "--timestamp day --epoch-length 1d learns" in evaluate(path).stderr
+
+
+def test_text_that_spells_numbers_is_told_of(tmp_path: Path) -> None:
+    """In a format with types nobody can know whether it is meant as one."""
+    path = tmp_path / "rows"
+    path.write_text(
+        "".join(f'{{"label": {row % 2}, "visits": "{row}", "zip": "{row:05}", "a": "x"}}\n' for row in range(20))
+    )
+    line = "stream-apple: {0}: every value is text that spells a number; --numbers {0} reads it as one\n"
+    assert evaluate(path).stderr == line.format("visits") + line.format("zip")
+    assert evaluate(path, "--numbers", "visits", "--categories", "zip").stderr == ""
+
+
+def test_cells_that_are_no_numbers_are_told_of_once(tmp_path: Path) -> None:
+    """With their count."""
+    path = tmp_path / "cars.csv"
+    path.write_text("label,horsepower\n" + "".join(f"{row % 2},{row or '?'}\n" for row in range(100)))
+    assert evaluate(path).stderr == (
+        "stream-apple: column 'horsepower': 99 of 100 values are numbers; '?' (1) is read as missing\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["records", "table"])
@@ -60,12 +87,12 @@ def test_patterns_that_match_nothing_are_told_of(name: str, tmp_path: Path) -> N
     paths = [tmp_path / f"{number}" for number in range(2)]
     for path, content in zip(paths, contents[name], strict=True):
         path.write_text(content)
-    given = ("--input", "features=*", "--input", "ignore=debug.*", "--input")
-    assert evaluate(*paths, *given, "categories=a,b").stderr == ""
-    said = evaluate(*paths, *given, "categories=a,c,code.*").stderr
+    given = ("--ignore", "debug.*", "--categories")
+    assert evaluate(*paths, *given, "a,b").stderr == ""
+    said = evaluate(*paths, *given, "a,c,code.*").stderr
     assert [line.partition(" has no effect: ")[0] for line in said.splitlines()] == [
-        "stream-apple: input.categories: 'c'",
-        "stream-apple: input.categories: 'code.*'",
+        "stream-apple: --categories: 'c'",
+        "stream-apple: --categories: 'code.*'",
     ]
     assert "found only 'a', 'b', " in said
 
@@ -73,33 +100,8 @@ def test_patterns_that_match_nothing_are_told_of(name: str, tmp_path: Path) -> N
 def test_whoever_has_said_what_it_is_is_told_nothing(tmp_path: Path) -> None:
     """The time, or no feature."""
     table = times(tmp_path / "t.csv", 120, 5)
-    assert evaluate(table, "--column", "ignore=at").stderr == ""
-    assert evaluate(table, "--timestamp-field", "at", "--epoch-length", "1h").stderr == ""
-
-
-@pytest.mark.parametrize(
-    ("content", "name"),
-    [
-        ("label,when\n1,2024-05-01\n0,2024-05-02\n", "when"),
-        ("label,event_time,a\n1,1709209800,1\n0,1709209801,2\n", "event_time"),
-        ("label,ts\n1,1709209800123\n", "ts"),
-        ('{"label": 1, "features": {"n": {"time": "2024-05-01T12:00:00Z"}}}\n', "n.time"),
-        ("label,amount\n1,1709209800\n", None),
-        ("label,lifetime\n1,1709209800\n", None),
-        ("label,time\n1,12.5\n", None),
-        ("label,code\n1,2024-99-99\n", None),
-        ("label,when\n1,2024-05-01\n0,never\n", None),
-        ("1 1:1709209800\n", None),
-    ],
-)
-def test_what_looks_like_a_time(content: str, name: str | None, tmp_path: Path) -> None:
-    """A text that begins with a date; a number only if its name says so, and it is one of our days."""
-    path = tmp_path / "table"
-    path.write_text(content)
-    found = TimeLike()
-    count = len(list(found.passing(read_examples(path))))
-    assert count == len(list(read_examples(path)))
-    assert found.name == name
+    assert evaluate(table, "--ignore", "at").stderr == ""
+    assert evaluate(table, "--timestamp", "at", "--epoch-length", "1h").stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_a_better_length_of_epochs(length: int, examples: int, epochs: int, bett
 def test_short_epochs_are_told_of(tmp_path: Path) -> None:
     """With the option and a better value, once; with that value, nothing is said."""
     table = times(tmp_path / "t.csv", 1500, 15)
-    options = (table, "--timestamp-field", "at", "--bits", 10, "--epoch-length")
+    options = (table, "--timestamp", "at", "--bits", 10, "--epoch-length")
     said = evaluate(*options, "1h").stderr
     assert said.startswith("stream-apple: 375 epochs of 1h have 4 examples each: most of the time is spent at their ")
     assert said.endswith("; try --epoch-length 30d\n")

@@ -1,4 +1,4 @@
-"""The key of a record out of a field of the file: in every format, the same keys; and what is refused, and where."""
+"""The key of a record from a field of the file: the same keys in every format that has fields; and what is refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,9 +7,10 @@ import msgpack
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from support.file_formats import flat_examples, shape_of
 
 from stream_apple.errors import InputFileError
-from stream_apple.files import ColumnRoles, read_examples
+from stream_apple.files import read_examples
 from stream_apple.records.message.example import Example, key_of
 
 USERS = ("ann", "zoë_1")
@@ -53,32 +54,17 @@ def as_parquet(path: Path) -> str:
     return "user"
 
 
-def as_vowpal_wabbit(path: Path) -> str:
-    """The name of a namespace's one feature."""
-    path.write_text("".join(f"1 '7|user {user} |f 1:2\n" for user in USERS))
-    return "user"
-
-
-def as_svmlight(path: Path) -> str:
-    """The query."""
-    path.write_text("".join(f"1 qid:{user} 1:2\n" for user in USERS))
-    return "qid"
-
-
-WRITERS = (as_json, as_msgpack, as_csv, as_parquet, as_vowpal_wabbit, as_svmlight)
+WRITERS = (as_json, as_msgpack, as_csv, as_parquet)
 
 
 @pytest.mark.parametrize("put", WRITERS, ids=lambda put: put.__name__)
 def test_each_format_may_hold_the_keys(put: Callable[[Path], str], tmp_path: Path) -> None:
-    """They are those of the records, whatever the id; without the option they are not, and nothing else changes."""
+    """They are those of the records, whatever the id; nothing else changes."""
     path = tmp_path / "examples"
     field = put(path)
-    keyed, plain = list(read_examples(path, key_field=field)), list(read_examples(path))
+    keyed, plain = list(read_examples(path, key=field)), list(read_examples(path))
     assert [key_of(example, 3) for example in keyed] == [user.encode() for user in USERS]
-    assert [key_of(example, 3) for example in plain] == [b"3" if put is as_svmlight else b"7"] * 2
-    if put in {as_csv, as_parquet}:
-        assert [set(example.features) for example in keyed] == [{"1"}] * 2
-        plain = [example._replace(features={"1": 2.0}) for example in plain]
+    assert [key_of(example, 3) for example in plain] == [b"7"] * 2
     assert [example._replace(key=None) for example in keyed] == plain
 
 
@@ -92,67 +78,48 @@ def test_a_key_is_the_field_before_the_id_before_the_number() -> None:
     assert key_of(example._replace(id=5, key=""), 12) == b""
 
 
-def test_a_column_may_be_key_and_category(write: Write) -> None:
-    """Or key and id, and integers stay as they are written."""
+def test_a_key_is_as_it_is_written(write: Write) -> None:
+    """Whatever the feature of its column is."""
     path = write("label,user,a\n1,007,2\n")
-    as_category = ColumnRoles({}, frozenset({"user"}))
-    assert list(read_examples(path, None, as_category, "user")) == [
-        Example(1.0, 1.0, None, {"user=007": 1.0, "a": 2.0}, key="007")
-    ]
-    as_id = ColumnRoles({"id": "user"})
-    assert list(read_examples(path, None, as_id, "user")) == [Example(1.0, 1.0, "007", {"a": 2.0}, key="007")]
-    ignored = ColumnRoles({}, frozenset(), frozenset({"user"}))
-    assert list(read_examples(path, None, ignored, "user")) == [Example(1.0, 1.0, None, {"a": 2.0}, key="007")]
+    for shape, features in (
+        (shape_of(), {"user": 7.0, "a": 2.0}),
+        (shape_of(categories=("user",)), {"user=007": 1.0, "a": 2.0}),
+        (shape_of(ignore=("user",)), {"a": 2.0}),
+    ):
+        assert flat_examples(path, shape, "user") == [Example(1.0, 1.0, None, features, key="007")]
+    assert flat_examples(path, shape_of(id="user"), "user") == [Example(1.0, 1.0, "007", {"a": 2.0}, key="007")]
 
 
 def test_bytes_of_parquet_are_keys(tmp_path: Path) -> None:
     """Which no feature may be."""
     path = tmp_path / "examples"
     parquet.write_table(pa.table({"label": [1], "user": [b"\xff\x00"], "a": [2]}), path)
-    assert list(read_examples(path, key_field="user")) == [Example(1.0, 1.0, None, {"a": 2.0}, key=b"\xff\x00")]
+    found = flat_examples(path, shape_of(ignore=("user",)), "user")
+    assert found == [Example(1.0, 1.0, None, {"a": 2.0}, key=b"\xff\x00")]
 
 
 @pytest.mark.parametrize(
     ("content", "field", "fault"),
     [
         ('{"label": 1, "features": {}}\n', "user", ":1: expected the key field 'user', found only 'label', 'features'"),
-        (
-            '{"label": 1, "user": null, "features": {}}\n',
-            "user",
-            ":1: expected text, an integer or bytes as key in 'user', found none",
-        ),
         ('{"user": 1.5, "features": {}}', "user", ":1: expected text, an integer or bytes as key in 'user', found 1.5"),
         (
             '{"user": 18446744073709551616, "features": {}}\n',
             "user",
             ":1: expected an integer of 64 bits, which msgpack can hold, as key in 'user', found 18446744073709551616",
         ),
-        ("label,user,a\n1,x,2\n1,,2\n", "user", ":3: expected text, an integer or bytes as key in 'user', found none"),
-        ("label,a\n1,2\n", "user", ":1: expected a column 'user', found only 'label', 'a'"),
-        (
-            "1 |user a b |f x\n",
-            "user",
-            ":1: expected one feature in namespace 'user', whose name is the record's key, found 'a', 'b'",
-        ),
-        (
-            "1 |f x\n",
-            "user",
-            (
-                ":1: expected one feature in namespace 'user', whose name is the record's key, found no such "
-                "namespace, only 'f'"
-            ),
-        ),
-        ("1 1:2\n", "qid", ":1: expected qid:KEY after the label, for the record's key, found '1 1:2'"),
-        ("1 1:2\n", "user", ": expected the key field 'qid', which svmlight may have, found 'user'"),
-        ("1 qid:a 1:2\n1 qid: 1:2\n", "qid", ":2: expected qid:KEY after the label"),
-        (msgpack.packb({"features": {}}), "user", ": message 1 at byte 0: expected the key field 'user'"),
+        ("label,user,a\n1,x,2\n1,,2\n", "user", ":3: expected the key field 'user', found only 'label', 'a'"),
+        ("label,a\n1,2\n", "user", ":1: expected a column 'user', found only 'a', 'label'"),
+        ("1 |f x\n", "user", ": expected JSON lines, msgpack, CSV or Parquet, which can hold the key field 'user'"),
+        ("1 1:2\n", "qid", ": expected JSON lines, msgpack, CSV or Parquet, which can hold the key field 'qid'"),
+        (msgpack.packb({"features": {}}), "user", ": message at byte 0: expected the key field 'user'"),
     ],
 )  # fmt: skip
 def test_an_example_without_its_key_is_refused(content: str | bytes, field: str, fault: str, write: Write) -> None:
     """Another's key would make it another user's: what was expected, what was found, and where."""
     path = write(content)
     with pytest.raises(InputFileError) as caught:
-        list(read_examples(path, key_field=field))
+        list(read_examples(path, key=field))
     assert str(caught.value).startswith(f"{path}{fault}")
 
 

@@ -24,11 +24,10 @@ from stream_apple.learners.apple.kernels.parent_lists import (
     empty_sightings,
     filter_of,
     list_expanded,
-    recent_example,
     see_candidates,
 )
-from stream_apple.learners.apple.state.model import GROWN_AT, Model, Recent
-from stream_apple.learners.apple.state.recent import RECENT_EXAMPLES, first_of_half
+from stream_apple.learners.apple.state.model import Model, Recent
+from stream_apple.learners.apple.state.recent import first_of_half, place_of, recent_example
 from stream_apple.learners.apple.state.table import U1, Table
 from stream_apple.learners.apple.state.work import Work
 
@@ -120,7 +119,7 @@ class Appraiser:
         known, before = np.zeros(2, np.int64), self._recent
         if before is None:
             return known
-        for half, (count, now) in enumerate(zip(before.filled[1:GROWN_AT], recent.filled[1:GROWN_AT], strict=True)):
+        for half, (count, now) in enumerate(zip(before.counts, recent.counts, strict=True)):
             if count <= now and all(
                 map(np.array_equal, first_of_half(before, half, count), first_of_half(recent, half, count))
             ):
@@ -182,9 +181,8 @@ def _appraise_recent(
     lists, at = known.lists[1], 0
     for half in range(2):
         first = 0
-        for e in range(recent.filled[1 + half]):
-            place = half * RECENT_EXAMPLES + e
-            end = recent.ends[place]
+        for e in range(recent.counts[half]):
+            end, place = recent.ends[half, e], place_of(half, e)
             example = recent_example(recent, half, first, end)
             totals[0] += 1.0
             totals[1] += end - first  # the constant's products

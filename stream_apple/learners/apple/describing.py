@@ -30,7 +30,7 @@ class Monomials:
         self.salience = np.abs(slots["weight"][:-1]) * slots["scale"][:-1]
         self.salience[slots["key"][:-1] == 0] = 0.0
         self.factors = Factors(table, known)
-        self._slots = slots
+        self._slots, self._companions = slots, table.companions
         self._preparation = preparation
         self._derived = preparation.derived_names()
 
@@ -45,7 +45,7 @@ class Monomials:
         """Return the monomial in a slot, with its weight in the linear predictor, which is 0 for products."""
         slot = self._slots[place]
         factors, unknown = self.factors_at(place)
-        linear = float(slot["linear_weight"]) if slot["degree"] <= 1 else 0.0
+        linear = float(self._companions["linear_weight"][place]) if len(self._companions) else 0.0
         mark = "parent" if slot["parent"] & PARENT else ""
         return Term(factors, float(slot["weight"]), float(slot["scale"]), unknown, (linear,), mark)
 

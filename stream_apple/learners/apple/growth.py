@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stream_apple.learners.apple.appraisal import Appraisal, Appraiser
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.parent_selection import RESTING, Ranking, Survey, survey_for_growth, trimmed
-from stream_apple.learners.apple.state.model import EXAMPLES, GROWN_AT, NONZEROS, Model
+from stream_apple.learners.apple.state.model import EXAMPLES, NONZEROS, Model
 from stream_apple.learners.apple.state.table import NOMINATED, PARENT, Table
 from stream_apple.learners.apple.state.work import Work
 from stream_apple.learners.port import Change
@@ -48,7 +48,7 @@ def grow(
     """
     counts, table = model.scalars.counts, model.table
     examples, nonzeros = counts[EXAMPLES], counts[NONZEROS]
-    if options.mixed and examples - model.recent.filled[GROWN_AT] < FEWEST_EXAMPLES:
+    if options.mixed and examples - model.recent.grown_at[0] < FEWEST_EXAMPLES:
         return UNCHANGED
     wanted = _wanted(options, nonzeros / examples, early=early) if examples else 0
     ranking: Ranking = "evidence" if options.mixed else options.selection
@@ -57,7 +57,7 @@ def grow(
     if early and survey.census.monomials[1] > RARE * nonzeros / examples:
         return UNCHANGED
     if options.mixed:
-        model.recent.filled[GROWN_AT] = examples
+        model.recent.grown_at[0] = examples
     chosen, retired = survey.best, survey.parents[:0]
     if early:
         chosen = _half_of_base(table, chosen, wanted, ranking)

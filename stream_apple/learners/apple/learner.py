@@ -21,7 +21,6 @@ from stream_apple.learners.apple.kernels.mixed import process_mixed
 from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED, effective_weights, is_late
 from stream_apple.learners.apple.kernels.plain import process_plain
 from stream_apple.learners.apple.kernels.rows import LOSSES_ROSE, NOT_FINITE
-from stream_apple.learners.apple.kernels.theorem_1 import process_theorem_1
 from stream_apple.learners.apple.multiclass.process import process_classes
 from stream_apple.learners.apple.new_model import empty_model, empty_scratch
 from stream_apple.learners.apple.options import Options
@@ -61,7 +60,6 @@ from stream_apple.learners.state import LearnerState
 from stream_apple.learners.state_digest import state_digest
 
 _PREPARED = "prepared_"  # prefix of the names of the preparation's arrays
-_OF_LABELS = ("labels", "weights")  # of `Recent`
 _NEVER = 1 << 62
 
 
@@ -177,9 +175,9 @@ class Learner:
         """All state besides the rows of the table, by name: the arrays themselves."""
         sums = {**self.table.constant, **self._state.scalars._asdict(), **self.progress.arrays()}
         if self.options.mixed:
-            sums |= self._state.mixture._asdict() | {
-                f"recent_{name}": array for name, array in self._state.recent._asdict().items() if self._is_kept(name)
-            }
+            sums |= {name: array.reshape(-1) for name, array in self._state.mixture._asdict().items()}
+            recent = {f"recent_{name}": array.reshape(-1) for name, array in self._state.recent._asdict().items()}
+            sums |= {name: array for name, array in recent.items() if array.size}
         if self._state.rule.restarts:
             sums |= {f"watch_{name}": array.reshape(-1) for name, array in self._state.watch._asdict().items()}
         sums |= self.units.arrays
@@ -359,12 +357,6 @@ class Learner:
         """
         return take_census(self.table)
 
-    def _is_kept(self, name: str) -> bool:
-        """Return whether snapshots have this array of `Recent`."""
-        if name == "roles":
-            return self.preparation.with_splines
-        return self.options.mixed or name not in _OF_LABELS
-
     def _end_of_stretch(self, batch: Batch, start: int, stop: int) -> int:
         """Return the end of the first rows of [start, stop) that are learned in the same units of labels."""
         if self.units.fixed:
@@ -486,8 +478,7 @@ class Learner:
             return process_classes, (model, work, self._class_work, *rows)
         if self.options.mixed:
             return process_mixed, (model, work, batch, early, scores, start, stop, learn)
-        process = process_theorem_1 if model.rule.theorem_1_lambda else process_plain
-        return process, (model, work, *rows)
+        return process_plain, (model, work, *rows)
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
         """Prepare and learn rows [start, stop) in portions; rehearse the first examples when splines change."""

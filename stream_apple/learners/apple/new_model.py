@@ -30,7 +30,7 @@ def empty_model(options: Options, *, roles: bool) -> Model:
         scalars=ModelScalars(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(4, np.int64), np.zeros(4, np.int64)),
         rule=_rule_of(options),
         mixture=empty_class_mixture(mixed=mixed) if options.classes else empty_mixture(mixed=mixed),
-        recent=empty_recent(mixed=mixed, roles=roles, labels=options.mixed),
+        recent=empty_recent(mixed=mixed, roles=roles),
         watch=empty_watch(),
     )
 
@@ -44,6 +44,7 @@ def extent_of(options: Options) -> Extent:
     """Return which side arrays the table of a model with these options has."""
     return Extent(
         mixed=options.mixed,
+        linear=options.method != "linear",
         residuals=options.selection == "ssm",
         class_columns=options.class_blocks * options.classes,
     )

@@ -33,8 +33,7 @@ def test_appraisal_equals_the_oracle(deepest: int) -> None:
     assert len(reach.parents) == len(marked)
     assert max(map(len, reach.parents)) >= deepest - 1
 
-    recent = learner.sums["recent_filled"]
-    latest = rows[-int(recent[1] + recent[2]) :]
+    latest = rows[-int(learner.sums["recent_counts"].sum()) :]
     cost, earned, presence = (dict.fromkeys(place.values(), 0.0) for _ in range(3))
     products = nonzeros = 0.0
     for row in latest:
@@ -51,8 +50,7 @@ def test_appraisal_equals_the_oracle(deepest: int) -> None:
             presence[at] += 1
             if monomial in reach.parents:
                 cost[at] += len(row.features)
-            owner = slots[at]
-            average = learner.table.companions["average"][at] if len(monomial) == 1 else owner["average"]
+            average = slots[at]["average"]
             if (parent := reached_from[monomial]) != CONSTANT:
                 earned[place[monomial_key(parent)]] += abs(float(average) * float(values[monomial]))
     count = len(latest)

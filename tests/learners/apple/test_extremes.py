@@ -64,7 +64,7 @@ def check(learner: Learner) -> None:
     table = learner.table
     check_finite(table._asdict())
     taken = table.slots[(table.slots["key"] != 0) | (table.slots["degree"] == 0)]
-    for field in ("weight", "gradient", "scale", "linear_weight", "linear_gradient"):
+    for field in ("weight", "gradient", "scale", "average", "fast"):
         assert np.isfinite(taken[field]).all(), field
     assert (np.abs(taken["weight"]) <= MOST_WEIGHT).all()
     assert (taken["gradient"] >= 0).all()

@@ -14,7 +14,6 @@ from stream_apple.learners.apple import learner as learner_module
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.preparation.preparation import Preparation
-from stream_apple.learners.apple.state.model import GROWN_AT
 from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.scores import Scores
 
@@ -134,9 +133,9 @@ def test_what_was_learned_in_other_units_or_before_a_rise_is_not_learned_again()
     """Labels are kept in units, and after a rise of losses those of before say what does not hold any more."""
     learner, _ = learned(stream(30, "squared"), (0, 30), loss="squared", discretise="none")
     assert learner.units.fixed
-    assert learner.sums["recent_filled"][1] == 20
+    assert learner.sums["recent_counts"][0] == 20
     learner.restart()
-    assert learner.sums["recent_filled"][:GROWN_AT].tolist() == [0, 0, 0]
+    assert learner.sums["recent_counts"].tolist() == [0, 0]
 
 
 def test_less_is_lost_in_the_beginning() -> None:

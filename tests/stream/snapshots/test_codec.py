@@ -173,7 +173,7 @@ class TestRoundTrip:
                 model.sums[name][0] += 1
             assert model.digest() != digest, f"{name} {array.dtype}"
         for name in (
-            "weight", "gradient", "scale", "linear_weight", "linear_gradient", "degree", "parent", "sights", "key"
+            "weight", "gradient", "scale", "average", "fast", "degree", "parent", "sights", "key"
         ):  # fmt: skip
             model = grown()
             as_apple(model.learner).table.slots[name][5] += 1
@@ -266,7 +266,7 @@ class TestRefusals:
         with pytest.raises(SnapshotError, match=f"expected a state with digest {taken.digest}, found"):
             restore(empty(), [*taken.messages[:-1], last], pointer(taken))
 
-    @pytest.mark.parametrize("field", ["weight", "linear_weight"])
+    @pytest.mark.parametrize("field", ["weight", "average"])
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     def test_weights_that_are_not_finite_are_not_saved(self, field: str, value: float) -> None:
         """A broken model must not become what workers restore for ever."""

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.state.table import COMPANION
 from stream_apple.learners.scores import Scores
 
 Numbers = float | NDArray[np.float64]
@@ -105,18 +104,14 @@ def restart(learner: Learner, holds: float) -> None:
             row[place] *= np.float32(holds) if is_weight else kept
     if classes:
         holds = abs(holds)  # a slot holds the sizes of what its classes have
-        companions = np.zeros(len(slots), COMPANION)
     for slot, companion in zip(slots, companions, strict=True):
         slot["weight"] *= np.float32(holds)
         slot["gradient"] *= kept
         slot["sights"] = min(slot["sights"], 20)
-        if slot["degree"] > 1:
-            for name in ("average", "fast"):
-                slot[name] *= np.float32(holds)
-            continue
-        slot["linear_weight"] *= np.float32(holds)
-        slot["linear_gradient"] *= kept
-        for name in ("average", "fast", "slow_linear"):
+        for name in ("average", "fast"):
+            slot[name] *= np.float32(holds)
+        for name in ("linear_weight", "slow_linear"):
             companion[name] *= np.float32(holds)
+        companion["linear_gradient"] *= kept
     sums["curvature"][:] = 0.02 * sums["curvature"].astype(np.float64)
     sums["shares"][:] = 0.9 * sums["shares"].astype(np.float64) + 0.1 / 3

@@ -44,13 +44,13 @@ from stream_apple.learners.apple.state.table import (
     U56,
     Element,
     Index,
-    Slots,
     Table,
     bucket_of,
     find,
     first_of,
     free_tags,
 )
+from stream_apple.learners.apple.state.weights import usefulness
 from stream_apple.learners.apple.state.work import LANES, Products, Work
 
 ALL_VOTE_BEFORE = 1 << 14  # examples: a young model has most to find
@@ -191,13 +191,13 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
             occupancy[OCCUPIED] += 1
         else:
             first = bucket_of(table.tags, key) << U3
-            place = least_useful(table.slots, first)
+            place = least_useful(table, first)
             if place == NOWHERE:
                 occupancy[REFUSED] += 1
                 continue
             occupancy[EVICTED] += 1
         tag_bytes[place] = np.uint8(key & BYTE) | np.uint8(1)
-        if model.rule.mixed and (newcomer["degree"] == 1 or table.slots[place]["degree"] == 1):
+        if len(table.companions) > 0 and (newcomer["degree"] == 1 or table.slots[place]["degree"] == 1):
             put_companion(table.companions[place])  # that of a product is all zeros
         put_monomial(table.slots[place], newcomer)
         if len(table.residuals) > 0:
@@ -212,16 +212,16 @@ def admit(model: Model, work: Work, found: Index, wanted: Index) -> Index:
 
 
 @part
-def least_useful(slots: Slots, first: Index) -> Index:
-    """Return the slot of a full bucket with the least |weight| * scale, the first of equals; NOWHERE if none may go.
+def least_useful(table: Table, first: Index) -> Index:
+    """Return the least useful slot of a full bucket, the first of equals; NOWHERE if none may go.
 
     Parents and monomials of the current example stay. Each slot's use and place are compared as one whole number,
     because a branch would be mispredicted half the time.
     """
     least = NOWHERE
     for within in range(U0, np.uint64(BUCKET)):
-        candidate = slots[first + within]
-        use = max(abs(candidate["weight"]), abs(candidate["linear_weight"])) * candidate["scale"]
+        candidate = table.slots[first + within]
+        use = usefulness(table.slots, table.companions, first + within)
         kept = np.uint64((candidate["parent"] & PARENT) | candidate["active"]) * INFINITE
         least = min(least, ((np.uint64(np.float32(use).view(np.uint32)) | kept) << U3) | within)
     return first + (least & U7) if least >> U3 < INFINITE else NOWHERE
@@ -234,8 +234,8 @@ def put_monomial(owner: Element, newcomer: Element) -> None:
     owner["weight"] = 0.0
     owner["gradient"] = newcomer["damping"]
     owner["scale"] = 0.0
-    owner["linear_weight"] = 0.0
-    owner["linear_gradient"] = 0.0
+    owner["average"] = 0.0
+    owner["fast"] = 0.0
     owner["degree"] = newcomer["degree"]
     owner["parent"] = 0
     owner["active"] = 1
@@ -245,6 +245,6 @@ def put_monomial(owner: Element, newcomer: Element) -> None:
 @part
 def put_companion(owner: Element) -> None:
     """Set all fields of a newcomer's COMPANION to 0."""
-    owner["average"] = 0.0
-    owner["fast"] = 0.0
+    owner["linear_weight"] = 0.0
+    owner["linear_gradient"] = 0.0
     owner["slow_linear"] = 0.0

@@ -130,21 +130,20 @@ def restart(model: Model) -> None:
     slots, companions, mixture, watch = model.table.slots, model.table.companions, model.mixture, model.watch
     holds = np.float32(what_holds(watch))
     kept = max(abs(holds), np.float32(LEAST_KEPT))
-    base = slots["degree"] <= 1
-    slots["weight"] *= holds
-    slots["linear_weight"] *= holds  # of a product, this is the average
-    slots["fast"][~base] *= holds
-    slots["gradient"] *= kept
-    slots["linear_gradient"][base] *= kept
-    slots["sights"] = np.minimum(slots["sights"], TRUSTED)
-    for name in ("average", "fast", "slow_linear"):
+    for name in ("weight", "average", "fast"):
+        slots[name] *= holds
+    for name in ("linear_weight", "slow_linear"):
         companions[name] *= holds
+    slots["gradient"] *= kept
+    companions["linear_gradient"] *= kept
+    slots["sights"] = np.minimum(slots["sights"], TRUSTED)
     if model.rule.classes:
         of_classes = model.table.class_weights.reshape(len(slots), -1, model.rule.classes)
         of_classes[:, BLOCKS_OF_WEIGHTS] *= holds
         of_classes[:, BLOCKS_OF_GRADIENTS] *= kept
-        for name in ("weight", "linear_weight"):  # the largest differences between the weights of two classes
-            np.abs(slots[name], out=slots[name])
+        # The largest differences between the weights of two classes.
+        for sizes in (slots["weight"], slots["average"], companions["linear_weight"]):
+            np.abs(sizes, out=sizes)
     mixture.curvature[:] *= KEPT_CURVATURE
     deal_shares(mixture)
     watch.restarts[RESTARTS] += 1

@@ -37,6 +37,7 @@ from stream_apple.learners.apple.kernels.rows import (
 from stream_apple.learners.apple.kernels.update import Target, clear_active
 from stream_apple.learners.apple.state.model import EXAMPLES, Model
 from stream_apple.learners.apple.state.recent import keep_recent
+from stream_apple.learners.apple.state.table import U0
 from stream_apple.learners.apple.state.weights import LINEAR, PREDICTORS
 from stream_apple.learners.apple.state.work import Work
 from stream_apple.learners.loss_functions import agreement_of, bounds_of, include_label
@@ -61,8 +62,8 @@ def process_mixed(
     for row in range(start, stop):
         label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         old, wanted = expand(model, example, learning, work, None)
-        base, wider = gather_mixed(model, features, old, mixing)
-        if not are_finite(mixing, PREDICTORS):
+        base, wider = gather_mixed(model, features, old, mixing.scores)
+        if not are_finite(mixing.scores, PREDICTORS):
             clear_active(slots, features, old)
             work.next_row[0] = row
             return NOT_FINITE
@@ -72,7 +73,7 @@ def process_mixed(
                 temper(mixture, share * share)
         low, high = bounds_of(rule.loss, labels)
         score = blend(mixture, mixing, rule.loss, low, high)
-        publish(scores, row, rule, score, mixing, label)
+        publish(scores, row, rule, score, mixing.scores, label)
         constant, delay = constant_score(mixture, rule.loss, low, high), 0.0
         if len(scores.early):
             keep_early(scores.early[row], mixing, constant, score, counts[EXAMPLES])
@@ -84,8 +85,8 @@ def process_mixed(
         count_learned(counts, example, found)
         look_ahead(model.table, batch, row, stop)
         keep_recent(model.recent, example, label, batch.weights[row])
-        learn_expanded(model, features, (base, old, found), wider, mixing, target)
-        learn_base(model, features, base, old, found, mixing, target)
+        learn_expanded(model, features, U0 if wider else old, found, mixing.scores, target)
+        learn_base(model, features, base, old, found, mixing.scores, target)
         sampled = len(early) == 0 or not math.isinf(early[row, LINEAR])
         if sampled and len(early) and not math.isnan(early[row, LINEAR]):
             since = (counts[EXAMPLES] - np.int64(early[row, EARLY_LEARNED])) % CYCLE

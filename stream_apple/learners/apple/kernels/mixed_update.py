@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from stream_apple.core.jit import part, unlikely
+from stream_apple.core.jit import part
 from stream_apple.learners.apple.kernels.mixture import FAST_RATE, SLOW_LINEAR_RATE
 from stream_apple.learners.apple.kernels.update import (
     Target,
@@ -37,8 +37,8 @@ MOST_SIGHTS = np.uint8(255)  # what `sights` counts up to
 
 
 @part
-def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: Numbers64) -> tuple[Index, bool]:
-    """Write the predictors' scores to mixing[:6], and copy what the updates need of each slot.
+def gather_mixed(model: Model, features: ActiveFeatures, found: Index, scores: Numbers64) -> tuple[Index, bool]:
+    """Write the predictors' scores to `scores`, and copy what the updates need of each slot.
 
     Returns the number of the constant and the base features, which come first, and whether a value is beyond its scale.
     """
@@ -51,27 +51,21 @@ def gather_mixed(model: Model, features: ActiveFeatures, found: Index, mixing: N
         x = features.x[base]
         wider |= copy_slot(features, base, owner)
         apple += owner["weight"] * x
-        linear += owner["linear_weight"] * x
-        average += companion["average"] * x
-        fast += companion["fast"] * x
+        average += owner["average"] * x
+        fast += owner["fast"] * x
+        less_noise += shrunk(owner["average"], owner["scale"]) * x
+        linear += companion["linear_weight"] * x
         slow_linear += companion["slow_linear"] * x
-        less_noise += shrunk(companion["average"], owner["scale"]) * x
         base += U1
     for t in range(base, found):
         owner, x = slots[features.slot[t]], features.x[t]
         wider |= copy_slot(features, t, owner)
         apple += owner["weight"] * x
-        if unlikely(owner["degree"] <= 1):  # a product whose key equals that of a base feature: somebody may arrange it
-            companion = companions[features.slot[t]]
-            weight = companion["average"]
-            fast += companion["fast"] * x
-        else:
-            weight = owner["average"]
-            fast += owner["fast"] * x
-        average += weight * x
-        less_noise += shrunk(weight, owner["scale"]) * x
-    mixing[LINEAR], mixing[APPLE], mixing[AVERAGE], mixing[FAST] = linear, apple, average, fast
-    mixing[SLOW_LINEAR], mixing[SHRUNK] = slow_linear, less_noise
+        average += owner["average"] * x
+        fast += owner["fast"] * x
+        less_noise += shrunk(owner["average"], owner["scale"]) * x
+    scores[LINEAR], scores[APPLE], scores[AVERAGE], scores[FAST] = linear, apple, average, fast
+    scores[SLOW_LINEAR], scores[SHRUNK] = slow_linear, less_noise
     return base, wider
 
 
@@ -85,37 +79,26 @@ def copy_slot(features: ActiveFeatures, t: Index, owner: Element) -> bool:
 
 @part
 def learn_expanded(
-    model: Model, features: ActiveFeatures, ends: tuple[Index, Index, Index], wider: bool, mixing: Numbers64,
-    target: Target,
-) -> None:  # fmt: skip
-    """Update the weights of apple, average and fast for all features, which `gather_mixed` has copied.
+    model: Model, features: ActiveFeatures, within: Index, found: Index, scores: Numbers64, target: Target
+) -> None:
+    """Update the weights of apple, average and fast for features[:found], which `gather_mixed` has copied.
 
-    ends    the ends of the constant and base features, of the products, and of the newcomers after them
-    wider   whether a feature before the newcomers has a value beyond its scale
-    target  label and importance weight; the scores are those in `mixing`
+    within  the values of features[:within] are within their scale
+    target  label and importance weight; the scores are those in `scores`
     """
-    base, old, found = ends
-    slots, companions, rule = model.table.slots, model.table.companions, model.rule
+    slots, rule = model.table.slots, model.rule
     slot, x, weight, gradient, scale, step = features
-    for t in range(U0 if wider else old, found):
+    for t in range(within, found):
         if abs(x[t]) > scale[t]:
-            owner = slots[slot[t]]
-            widen_all(model, slot[t], abs(x[t]))
-            weight[t], scale[t] = owner["weight"], owner["scale"]
-    apple = Target(mixing[APPLE], target.label, target.importance)
+            widen(model.table, slot[t], abs(x[t]))
+            weight[t], scale[t] = slots[slot[t]]["weight"], slots[slot[t]]["scale"]
+    apple = Target(scores[APPLE], target.label, target.importance)
     step_scale = step_scale_of(model.scalars, 0, rule, features, found, apple)
     change = change_at(rule, rule.rate, step_scale, apple)
-    fast = Target(mixing[FAST], target.label, target.importance)
+    fast = Target(scores[FAST], target.label, target.importance)
     fast_change = change_at(rule, FAST_RATE * rule.rate, step_scale, fast)
-    for t in range(base):
-        owner = slots[slot[t]]
-        advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
-    for t in range(base, found):
-        owner = slots[slot[t]]
-        if unlikely(owner["degree"] <= 1):  # a newcomer, or found by the key of a product
-            advance(owner, companions[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
-        else:
-            advance(owner, owner, weight[t] + change * step[t], gradient[t], fast_change * step[t])
+    for t in range(found):
+        advance(slots[slot[t]], weight[t] + change * step[t], gradient[t], fast_change * step[t])
 
 
 @part
@@ -127,26 +110,21 @@ def change_at(rule: LearningRule, rate: float, step_scale: tuple[float, float], 
 
 
 @part
-def advance(
-    owner: Element, companion: Element, learned: np.float32, gradient: np.float32, fast_step: np.float32
-) -> None:
-    """Write what was learned of a feature.
-
-    companion  holds its average and its fast weight; for a product it is the same as `owner`
-    """
+def advance(owner: Element, learned: np.float32, gradient: np.float32, fast_step: np.float32) -> None:
+    """Write what was learned of a feature."""
     sights = min(owner["sights"], np.uint8(MOST_SIGHTS - 1)) + np.uint8(1)
     learned = within_bounds(learned)
     owner["weight"] = learned
     owner["gradient"] = gradient
     owner["active"] = 0
     owner["sights"] = sights
-    companion["average"] += (learned - companion["average"]) / np.float32(min(sights, HORIZON))
-    companion["fast"] = within_bounds(companion["fast"] + fast_step)
+    owner["average"] += (learned - owner["average"]) / np.float32(min(sights, HORIZON))
+    owner["fast"] = within_bounds(owner["fast"] + fast_step)
 
 
 @part
 def learn_base(
-    model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index, mixing: Numbers64, target: Target
+    model: Model, features: ActiveFeatures, base: Index, old: Index, found: Index, scores: Numbers64, target: Target
 ) -> None:
     """Update the linear predictors' weights of features [0, base), and of the newcomers [old, found) of degree 1.
 
@@ -155,11 +133,11 @@ def learn_base(
     slots, rule = model.table.slots, model.rule
     slot, _, weight, gradient, _, step = features
     base = gather_base(slots, features, base, old, found)
-    gather_linear(slots, features, base)
-    linear = Target(mixing[LINEAR], target.label, target.importance)
+    gather_linear(model.table, features, base)
+    linear = Target(scores[LINEAR], target.label, target.importance)
     step_scale = step_scale_of(model.scalars, 1, rule, features, base, linear)
     change = change_at(rule, rule.rate, step_scale, linear)
-    slow = Target(mixing[SLOW_LINEAR], target.label, target.importance)
+    slow = Target(scores[SLOW_LINEAR], target.label, target.importance)
     slow_change = change_at(rule, SLOW_LINEAR_RATE * rule.rate, step_scale, slow)
     for t in range(base):
         advance_base(model, slot[t], weight[t] + change * step[t], gradient[t], slow_change * step[t])
@@ -168,27 +146,10 @@ def learn_base(
 @part
 def advance_base(model: Model, place: Index, learned: np.float32, gradient: np.float32, slow_step: np.float32) -> None:
     """Write what the linear predictors have learned of a base feature, or of the constant."""
-    owner: Element = model.table.slots[place]
     companion: Element = model.table.companions[place]
-    owner["linear_weight"] = within_bounds(learned)
-    owner["linear_gradient"] = gradient
+    companion["linear_weight"] = within_bounds(learned)
+    companion["linear_gradient"] = gradient
     companion["slow_linear"] = within_bounds(companion["slow_linear"] + slow_step)
-
-
-@part
-def widen_all(model: Model, place: Index, size: np.float32) -> None:
-    """Widen a feature's scale to `size`, and rescale all its weights, so that weight * scale stays as it was."""
-    owner, before = model.table.slots[place], model.table.slots[place]["scale"]
-    widen(owner, size)
-    if before > 0.0:
-        ratio = before / size
-        if owner["degree"] > 1:
-            owner["fast"] *= ratio  # `widen` has changed the average, which has the place of the linear weight
-        else:
-            companion = model.table.companions[place]
-            companion["average"] *= ratio
-            companion["fast"] *= ratio
-            companion["slow_linear"] *= ratio
 
 
 @part

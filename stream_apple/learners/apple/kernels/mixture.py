@@ -40,8 +40,8 @@ from numpy.typing import NDArray
 from stream_apple.core.jit import part
 from stream_apple.learners.apple.kernels.update import Target
 from stream_apple.learners.apple.state.model import Mixture
-from stream_apple.learners.apple.state.weights import AVERAGE, LINEAR, PREDICTORS, SLOW_LINEAR
-from stream_apple.learners.apple.state.work import Numbers64
+from stream_apple.learners.apple.state.weights import AVERAGE, LINEAR, PREDICTORS, SLOW_LINEAR, STACK
+from stream_apple.learners.apple.state.work import Mixing, Numbers64
 from stream_apple.learners.loss_functions import (
     best_constant,
     bounded_descent,
@@ -59,8 +59,6 @@ from stream_apple.learners.scores import CYCLE, EARLY_CONSTANT, EARLY_LEARNED, E
 
 SHARED = ("linear", "average", "stack")  # the names of `Mixture.shares`, in this order
 LATE_SHARED = ("constant", "slow_linear")  # of `Mixture.late`
-STACK = PREDICTORS  # index in `mixing` of the stack's score, after the predictors'; STACK + 1: the same, not clipped
-NEWTON_VECTOR = STACK + 2 + PREDICTORS * PREDICTORS  # index in `mixing` of the vector of `newton_step`, behind a matrix
 FAST_RATE = 6.0  # times the learning rate
 SLOW_LINEAR_RATE = 0.125
 KEEP = 0.9998  # of the stack's matrix after each example: the matrix is that of the latest 5,000 or so
@@ -73,21 +71,23 @@ DEALT = 0.1  # part of all shares that is dealt evenly where losses have risen
 LATE_SHARES = (0.05, 0.05)  # the first shares of constant and slow linear
 NOT_LATE = 1.0 - sum(LATE_SHARES)  # what is left to the others
 PATIENCE = 10.0  # examples: with a longer delay shares learn at a smaller rate
-OF_CONSTANT, OF_SLOW, LABELS, WEIGHTS = range(4)  # in `Mixture.late`
+OF_CONSTANT, OF_SLOW = range(2)  # in `Mixture.late`
+LABELS, WEIGHTS = range(2)  # in `Mixture.label_sums`
 
 
 def empty_mixture(*, mixed: bool) -> Mixture:
     """Return the mixture of a model that has learned nothing: it publishes the linear score."""
-    if not mixed:
-        return Mixture(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
-    stack = np.zeros(PREDICTORS)
-    stack[LINEAR] = 1.0
-    return Mixture(stack, np.zeros(PREDICTORS * PREDICTORS), np.array(FIRST_SHARES), np.zeros(1), np.zeros(4))
+    size = PREDICTORS if mixed else 0
+    stack, curvature = np.zeros(size), np.zeros((size, size))
+    stack[LINEAR : LINEAR + 1] = 1.0
+    first_shares, nothing = FIRST_SHARES if mixed else (), 2 if mixed else 0
+    heaviest = np.zeros(1 if mixed else 0)
+    return Mixture(stack, np.array(first_shares), curvature, heaviest, np.zeros(nothing), np.zeros(nothing))
 
 
 def deal_shares(mixture: Mixture) -> None:
     """Take the part DEALT of all shares, and deal it evenly: the worst so far may be the best from now on."""
-    late = mixture.late[: len(LATE_SHARES)] if is_late(mixture) else mixture.late[:0]
+    late = mixture.late if is_late(mixture) else mixture.late[:0]
     even = DEALT / (len(mixture.shares) + len(late))
     for shares in (mixture.shares, late):
         shares[:] = (1.0 - DEALT) * shares + even
@@ -110,19 +110,19 @@ def is_late(mixture: Mixture) -> bool:
 
 
 @part
-def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: float) -> float:
-    """Clip the scores mixing[:6] to [low, high], append the stack's, and return the published score."""
-    stacked = 0.0
+def blend(mixture: Mixture, mixing: Mixing, loss: int, low: float, high: float) -> float:
+    """Clip the predictors' scores to [low, high], add the stack's, and return the published score."""
+    scores, stacked = mixing.scores, 0.0
     for k in range(PREDICTORS):
-        mixing[k] = clip_score(mixing[k], low, high)
-        stacked += mixture.stack[k] * mixing[k]
-    mixing[STACK + 1] = stacked
-    mixing[STACK] = clip_score(stacked, low, high)
+        scores[k] = clip_score(scores[k], low, high)
+        stacked += mixture.stack[k] * scores[k]
+    mixing.unbounded[0] = stacked
+    scores[STACK] = clip_score(stacked, low, high)
     if not have_range(loss, low, high):
         return low
     at_high, at_low = 0.0, 0.0
     for which in range(3):
-        score, share = mixing[_predictor_of_share(which)], mixture.shares[which]
+        score, share = scores[_predictor_of_share(which)], mixture.shares[which]
         for_high, for_low = evidence_of(loss, score, share, low, high)
         at_high, at_low = at_high + for_high, at_low + for_low
     if mixture.late[OF_CONSTANT] > 0.0:
@@ -136,29 +136,29 @@ def blend(mixture: Mixture, mixing: Numbers64, loss: int, low: float, high: floa
 @part
 def constant_score(mixture: Mixture, loss: int, low: float, high: float) -> float:
     """Return the score of the constant: the mean of the labels (or its log-odds) since the first late one, else 0."""
-    labels, weights = mixture.late[LABELS], mixture.late[WEIGHTS]
+    labels, weights = mixture.label_sums[LABELS], mixture.label_sums[WEIGHTS]
     if weights <= 0.0:
         return 0.0
     return clip_score(best_constant(loss, labels, weights), low, high)
 
 
 @part
-def _late_score(mixture: Mixture, mixing: Numbers64, which: int, loss: int, low: float, high: float) -> float:
+def _late_score(mixture: Mixture, mixing: Mixing, which: int, loss: int, low: float, high: float) -> float:
     """Return the score that the share late[which] belongs to."""
-    return constant_score(mixture, loss, low, high) if which == OF_CONSTANT else mixing[SLOW_LINEAR]
+    return constant_score(mixture, loss, low, high) if which == OF_CONSTANT else mixing.scores[SLOW_LINEAR]
 
 
 @part
-def keep_early(early: NDArray[np.float32], mixing: Numbers64, constant: float, published: float, learned: int) -> None:
+def keep_early(early: NDArray[np.float32], mixing: Mixing, constant: float, published: float, learned: int) -> None:
     """Write to `early`, float32[EARLY], what the mixture needs of an example when its label comes."""
     for k in range(STACK + 1):
-        early[k] = np.float32(mixing[k])
+        early[k] = np.float32(mixing.scores[k])
     early[EARLY_CONSTANT], early[EARLY_PUBLISHED] = np.float32(constant), np.float32(published)
     early[EARLY_LEARNED], early[EARLY_STRIDE] = np.float32(learned % CYCLE), np.float32(1.0)
 
 
 @part
-def take_early(mixture: Mixture, mixing: Numbers64, loss: int, early: NDArray[np.float32]) -> None:
+def take_early(mixture: Mixture, mixing: Mixing, loss: int, early: NDArray[np.float32]) -> None:
     """Replace the scores in `mixing` by early ones; give constant and slow linear their first shares if they have none.
 
     The stack's score without bounds is computed by its present weights, because these learn from it.
@@ -168,25 +168,25 @@ def take_early(mixture: Mixture, mixing: Numbers64, loss: int, early: NDArray[np
             mixture.shares[which] *= NOT_LATE
         for which in range(2):
             mixture.late[which] = LATE_SHARES[which]
-        mixture.late[LABELS], mixture.late[WEIGHTS] = first_counts(loss)
+        mixture.label_sums[LABELS], mixture.label_sums[WEIGHTS] = first_counts(loss)
     stacked = 0.0
     for k in range(PREDICTORS):
-        mixing[k] = np.float64(early[k])
-        stacked += mixture.stack[k] * mixing[k]
-    mixing[STACK], mixing[STACK + 1] = np.float64(early[STACK]), stacked
+        mixing.scores[k] = np.float64(early[k])
+        stacked += mixture.stack[k] * mixing.scores[k]
+    mixing.scores[STACK], mixing.unbounded[0] = np.float64(early[STACK]), stacked
 
 
 @part
 def count_label(mixture: Mixture, loss: int, target: Target) -> None:
     """Add a label to the sums of the constant, once a label has been late."""
     if mixture.late[OF_CONSTANT] > 0.0:
-        mixture.late[LABELS] += target.importance * counted_label(loss, target.label)
-        mixture.late[WEIGHTS] += target.importance
+        mixture.label_sums[LABELS] += target.importance * counted_label(loss, target.label)
+        mixture.label_sums[WEIGHTS] += target.importance
 
 
 @part
 def _predictor_of_share(which: int) -> int:
-    """Return the index in `mixing` of the score that shares[which] belongs to."""
+    """Return the number of the score that shares[which] belongs to."""
     return LINEAR if which == 0 else AVERAGE if which == 1 else STACK
 
 
@@ -210,7 +210,7 @@ def temper(mixture: Mixture, ratio: float) -> None:
 
 @part
 def learn_mixture(
-    mixture: Mixture, mixing: Numbers64, constant: float, loss: int, target: Target, bounds: tuple[float, float],
+    mixture: Mixture, mixing: Mixing, constant: float, loss: int, target: Target, bounds: tuple[float, float],
     delay: float,
 ) -> None:  # fmt: skip
     """Update shares and stack from an example whose scores `blend` or `take_early` has left in `mixing`.
@@ -223,41 +223,51 @@ def learn_mixture(
     if not have_range(loss, low, high):
         return
     unit = unit_of(loss, high - low)
-    heaviest = mixture.heaviest[0]
-    if target.importance > heaviest:
-        temper(mixture, heaviest / target.importance)
-        mixture.heaviest[0] = heaviest = max(target.importance, LIGHTEST)
-    rate = mixing_rate(loss, unit) / heaviest
+    rate = mixing_rate(loss, unit) / heaviest_of(mixture, target.importance)
     if delay > PATIENCE:
         rate *= PATIENCE / delay
-    _learn_shares(mixture, mixing, constant, loss, target, rate)
-    slope, curvature = bounded_descent(loss, mixing[STACK + 1], target.label, low, high)
+    for which in range(3):
+        mixing.losses[which] = loss_of(loss, mixing.scores[_predictor_of_share(which)], target.label)
+    mixing.losses[3 + OF_CONSTANT] = loss_of(loss, constant, target.label)
+    mixing.losses[3 + OF_SLOW] = loss_of(loss, mixing.scores[SLOW_LINEAR], target.label)
+    learn_shares(mixture, mixing.losses, rate * target.importance)
+    slope, curvature = bounded_descent(loss, mixing.unbounded[0], target.label, low, high)
     slope, curvature = target.importance * slope, target.importance * curvature
+    scores = mixing.scores
     for i in range(PREDICTORS):
-        mixing[NEWTON_VECTOR + i] = mixing[i] * slope
+        mixing.vector[i] = scores[i] * slope
         for j in range(i + 1):
-            at = i * PREDICTORS + j
-            mixture.curvature[at] = mixture.curvature[at] * KEEP + curvature * mixing[i] * mixing[j]
-    newton_step(mixture.stack, mixture.curvature, mixing, RIDGE * unit)
+            mixture.curvature[i, j] = mixture.curvature[i, j] * KEEP + curvature * scores[i] * scores[j]
+    newton_step(mixture, mixing, RIDGE * unit)
 
 
 @part
-def _learn_shares(mixture: Mixture, mixing: Numbers64, constant: float, loss: int, target: Target, rate: float) -> None:
+def heaviest_of(mixture: Mixture, importance: float) -> float:
+    """Return the largest importance weight learned, this one included; the shares are adapted to it as their unit."""
+    if importance > mixture.heaviest[0]:
+        temper(mixture, mixture.heaviest[0] / importance)
+        mixture.heaviest[0] = max(importance, LIGHTEST)
+    return float(mixture.heaviest[0])
+
+
+@part
+def learn_shares(mixture: Mixture, losses: Numbers64, rate: float) -> None:
+    """Multiply each share by exp(-rate * loss), and return the part SHARE of all shares to the first shares.
+
+    losses  float64[5]  of linear, average and stack; and of constant and slow linear, which count once a label was late
+    """
     shares, late, least, total, first = mixture.shares, mixture.late, math.inf, 0.0, 1.0
-    of_constant, of_slow = 0.0, 0.0
+    late_too = late[OF_CONSTANT] > 0.0
+    if late_too:
+        first = NOT_LATE
+    for which in range(5 if late_too else 3):
+        least = min(least, losses[which])
     for which in range(3):
-        least = min(least, loss_of(loss, mixing[_predictor_of_share(which)], target.label))
-    if late[OF_CONSTANT] > 0.0:
-        of_constant = loss_of(loss, constant, target.label)
-        of_slow = loss_of(loss, mixing[SLOW_LINEAR], target.label)
-        least, first = min(least, of_constant, of_slow), NOT_LATE
-    for which in range(3):
-        beyond = loss_of(loss, mixing[_predictor_of_share(which)], target.label) - least
-        shares[which] *= math.exp(-rate * target.importance * beyond)
+        shares[which] *= math.exp(-rate * (losses[which] - least))
         total += shares[which]
-    if late[OF_CONSTANT] > 0.0:
-        late[OF_CONSTANT] *= math.exp(-rate * target.importance * (of_constant - least))
-        late[OF_SLOW] *= math.exp(-rate * target.importance * (of_slow - least))
+    if late_too:
+        for which in range(2):
+            late[which] *= math.exp(-rate * (losses[3 + which] - least))
         total += late[OF_CONSTANT] + late[OF_SLOW]
         for which in range(2):
             late[which] = (1.0 - SHARE) * late[which] / total + SHARE * LATE_SHARES[which]
@@ -266,38 +276,38 @@ def _learn_shares(mixture: Mixture, mixing: Numbers64, constant: float, loss: in
 
 
 @part
-def newton_step(weights: Numbers64, curvature: Numbers64, mixing: Numbers64, ridge: float) -> None:
-    """Add (curvature + ridge)^-1 * vector to the PREDICTORS weights, by a Cholesky decomposition L D L'.
+def newton_step(mixture: Mixture, mixing: Mixing, ridge: float) -> None:
+    """Add (curvature + ridge)^-1 * vector to the stack's weights, by a Cholesky decomposition L D L'.
 
-    The vector is mixing[NEWTON_VECTOR:], which this overwrites.
+    The vector is that of `mixing`, which this overwrites.
     """
-    matrix, vector, n = STACK + 2, NEWTON_VECTOR, PREDICTORS
-    for i in range(n):
+    matrix, vector = mixing.matrix, mixing.vector
+    for i in range(PREDICTORS):
         for j in range(i + 1):
-            mixing[matrix + i * n + j] = curvature[i * n + j]
-        mixing[matrix + i * n + i] += ridge
-    for j in range(n):
-        diagonal = mixing[matrix + j * n + j]
+            matrix[i, j] = mixture.curvature[i, j]
+        matrix[i, i] += ridge
+    for j in range(PREDICTORS):
+        diagonal = matrix[j, j]
         for k in range(j):
-            factor = mixing[matrix + j * n + k]
-            diagonal -= factor * factor * mixing[matrix + k * n + k]
+            factor = matrix[j, k]
+            diagonal -= factor * factor * matrix[k, k]
         diagonal = max(diagonal, ridge)
-        mixing[matrix + j * n + j] = diagonal
+        matrix[j, j] = diagonal
         inverse = 1.0 / diagonal
-        for i in range(j + 1, n):
-            entry = mixing[matrix + i * n + j]
+        for i in range(j + 1, PREDICTORS):
+            entry = matrix[i, j]
             for k in range(j):
-                entry -= mixing[matrix + i * n + k] * mixing[matrix + j * n + k] * mixing[matrix + k * n + k]
-            mixing[matrix + i * n + j] = entry * inverse
-    for i in range(n):
-        entry = mixing[vector + i]
+                entry -= matrix[i, k] * matrix[j, k] * matrix[k, k]
+            matrix[i, j] = entry * inverse
+    for i in range(PREDICTORS):
+        entry = vector[i]
         for k in range(i):
-            entry -= mixing[matrix + i * n + k] * mixing[vector + k]
-        mixing[vector + i] = entry
-    for back in range(n):
-        i = n - 1 - back
-        entry = mixing[vector + i] / mixing[matrix + i * n + i]
-        for k in range(i + 1, n):
-            entry -= mixing[matrix + k * n + i] * mixing[vector + k]
-        mixing[vector + i] = entry
-        weights[i] += entry
+            entry -= matrix[i, k] * vector[k]
+        vector[i] = entry
+    for back in range(PREDICTORS):
+        i = PREDICTORS - 1 - back
+        entry = vector[i] / matrix[i, i]
+        for k in range(i + 1, PREDICTORS):
+            entry -= matrix[k, i] * vector[k]
+        vector[i] = entry
+        mixture.stack[i] += entry

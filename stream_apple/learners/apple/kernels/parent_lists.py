@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.jit import copy_numbers, kernel, part, unlikely
 from stream_apple.learners.apple.state.model import Model, Recent
-from stream_apple.learners.apple.state.recent import RECENT_EXAMPLES, RECENT_FEATURES
+from stream_apple.learners.apple.state.recent import RECENT_EXAMPLES, place_of, recent_example
 from stream_apple.learners.apple.state.table import FREE, PARENT, U8, Index, Words, find
 from stream_apple.learners.apple.state.work import BaseFeatures, Work
 
@@ -25,7 +25,7 @@ _REACH = 59.0, -140.0  # exponents of 2, for a whole product: between them it is
 class ParentLists(NamedTuple):
     """The keys of each recent example's parents, without the constant.
 
-    An example's *place* is its index in `Recent.ends`.
+    An example's *place* is its number among those of both halves, see `place_of`.
 
     keys         uint64[ROOM]  one list after another
     first, stop  int64[2 * RECENT_EXAMPLES]  by place: the list is keys[first:stop]
@@ -60,14 +60,6 @@ def empty_parent_lists() -> ParentLists:
 def empty_sightings() -> Sightings:
     """Return room for SIGHTINGS sightings, of which there is none yet."""
     return Sightings(np.zeros(SIGHTINGS, np.uint64), np.zeros(SIGHTINGS, np.int64), np.zeros(1, np.int64))
-
-
-@part
-def recent_example(recent: Recent, half: int, first: int, stop: int) -> BaseFeatures:
-    """Return the base features [first, stop) of a half as those of one example."""
-    before = half * RECENT_FEATURES
-    start, end = np.uint64(before + first), np.uint64(before + stop)
-    return BaseFeatures(recent.keys, recent.values, recent.roles, start, end)
 
 
 @part
@@ -166,8 +158,8 @@ def see_candidates(
     count = 0
     for half in range(2):
         start = 0
-        for e in range(recent.filled[1 + half]):
-            end, place = recent.ends[half * RECENT_EXAMPLES + e], half * RECENT_EXAMPLES + e
+        for e in range(recent.counts[half]):
+            end, place = recent.ends[half, e], place_of(half, e)
             example = recent_example(recent, half, start, end)
             start = end
             for n in range(lists.first[place] - 1, lists.stop[place]):

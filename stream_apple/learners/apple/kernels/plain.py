@@ -27,9 +27,10 @@ from stream_apple.learners.apple.kernels.rows import (
     publish_clipped,
     row_features,
 )
+from stream_apple.learners.apple.kernels.theorem_1 import descend, divide_by_time
 from stream_apple.learners.apple.kernels.update import Target, clear_active, gather, learn_apple, learn_linear
 from stream_apple.learners.apple.state.model import LearningRule, Model
-from stream_apple.learners.apple.state.table import U0, U1, Index, Slots
+from stream_apple.learners.apple.state.table import U0, U1, Index, Table
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
 from stream_apple.learners.apple.state.work import ActiveFeatures, Work
 from stream_apple.learners.scores import Scores
@@ -42,29 +43,34 @@ def process_plain(model: Model, work: Work, batch: Batch, scores: Scores, start:
     Writes these rows of `scores`; a loss is NaN without a label. A row without a label, or of weight zero, is only
     scored. Returns DONE; or NOT_FINITE, if a score of a row is not finite, and then stops without learning the row.
     """
-    slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
+    slots, rule, features, given = model.table.slots, model.rule, work.features, work.mixing.scores
     counts = model.scalars.counts
     for row in range(start, stop):
         label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
         old, wanted = expand(model, example, learning, work, None)
-        mixing[APPLE], wider = gather(slots, features, old)
-        mixing[LINEAR], base = score_linear(slots, rule, features, old, mixing[APPLE])
-        if not are_finite(mixing, APPLE + 1):
+        given[APPLE], wider = gather(slots, features, old)
+        given[LINEAR], base = score_linear(model.table, rule, features, old, given[APPLE])
+        if rule.theorem_1_lambda > 0.0:
+            divide_by_time(given, counts)
+        if not are_finite(given, APPLE + 1):
             clear_active(slots, features, old)
             work.next_row[0] = row
             return NOT_FINITE
-        publish_clipped(scores, row, model, mixing, label, learning)
+        publish_clipped(scores, row, model, given, label, learning)
         if not learning:
             clear_active(slots, features, old)
             continue
-        target = Target(mixing[APPLE], label, batch.weights[row])
+        target = Target(given[APPLE], label, batch.weights[row])
         found = admit(model, work, old, wanted)
         count_learned(counts, example, found)
         if unlikely(len(model.table.residuals) > 0):
             add_residuals(model, features, found, target)
+        if rule.theorem_1_lambda > 0.0:
+            descend(model, features, found, target, given[LINEAR])
+            continue
         learn_apple(model, features, U0 if wider else old, found, target)
         if rule.alongside:
-            linear = Target(mixing[LINEAR], label, target.importance)
+            linear = Target(given[LINEAR], label, target.importance)
             learn_linear(model, features, base, old, found, linear)
     work.next_row[0] = stop
     return DONE
@@ -72,13 +78,13 @@ def process_plain(model: Model, work: Work, batch: Batch, scores: Scores, start:
 
 @part
 def score_linear(
-    slots: Slots, rule: LearningRule, features: ActiveFeatures, found: Index, score: float
+    table: Table, rule: LearningRule, features: ActiveFeatures, found: Index, score: float
 ) -> tuple[float, Index]:
     """Return the linear predictor's score, and the number of the constant and the base features, which come first."""
     linear, base = np.float64(0.0), U0
     if not rule.alongside:
         return score, base
-    while base < found and slots[features.slot[base]]["degree"] <= 1:
-        linear += slots[features.slot[base]]["linear_weight"] * features.x[base]
+    while base < found and table.slots[features.slot[base]]["degree"] <= 1:
+        linear += table.companions[features.slot[base]]["linear_weight"] * features.x[base]
         base += U1
     return linear, base

@@ -61,20 +61,20 @@ def are_finite(scores: Numbers64, count: int) -> bool:
 
 
 @part
-def publish_clipped(scores: Scores, row: int, model: Model, mixing: Numbers64, label: float, learning: bool) -> None:
+def publish_clipped(scores: Scores, row: int, model: Model, given: Numbers64, label: float, learning: bool) -> None:
     """Clip the scores of apple and of the linear predictor, and publish apple's."""
     if learning:
         include_label(model.rule.loss, model.scalars.labels, label)
     low, high = bounds_of(model.rule.loss, model.scalars.labels)
     for k in range(APPLE + 1):
-        mixing[k] = clip_score(mixing[k], low, high)
-    publish(scores, row, model.rule, mixing[APPLE], mixing, label)
+        given[k] = clip_score(given[k], low, high)
+    publish(scores, row, model.rule, given[APPLE], given, label)
 
 
 @part
-def publish(scores: Scores, row: int, rule: LearningRule, score: float, mixing: Numbers64, label: float) -> None:
-    """Write the row of `scores`; `mixing` has the scores of apple and of the linear predictor."""
-    scores.predictions[row], scores.apple[row], scores.linear[row] = score, mixing[APPLE], mixing[LINEAR]
+def publish(scores: Scores, row: int, rule: LearningRule, score: float, given: Numbers64, label: float) -> None:
+    """Write the row of `scores`; `given` has the scores of apple and of the linear predictor."""
+    scores.predictions[row], scores.apple[row], scores.linear[row] = score, given[APPLE], given[LINEAR]
     scores.losses[row] = math.nan if math.isnan(label) else loss_of(rule.loss, score, label)
 
 

@@ -16,66 +16,26 @@ factor of the slope.
 
 import numpy as np
 
-from stream_apple.core.batch import Batch
-from stream_apple.core.jit import kernel, part
-from stream_apple.learners.apple.kernels.admission import admit
-from stream_apple.learners.apple.kernels.expansion import expand
-from stream_apple.learners.apple.kernels.plain import score_linear
-from stream_apple.learners.apple.kernels.residuals import add_residuals
-from stream_apple.learners.apple.kernels.rows import (
-    DONE,
-    NOT_FINITE,
-    are_finite,
-    count_learned,
-    is_learned,
-    publish_clipped,
-    row_features,
-)
-from stream_apple.learners.apple.kernels.update import Target, clear_active, gather, within_bounds
-from stream_apple.learners.apple.state.model import EXAMPLES, Model
+from stream_apple.core.jit import part
+from stream_apple.learners.apple.kernels.update import Target, within_bounds
+from stream_apple.learners.apple.state.model import EXAMPLES, Counts, Model
 from stream_apple.learners.apple.state.table import Index
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
-from stream_apple.learners.apple.state.work import ActiveFeatures, Work
+from stream_apple.learners.apple.state.work import ActiveFeatures, Numbers64
 from stream_apple.learners.loss_functions import slope_of
-from stream_apple.learners.scores import Scores
 
 
-@kernel
-def process_theorem_1(
-    model: Model, work: Work, batch: Batch, scores: Scores, start: int, stop: int, learn: bool
-) -> int:
-    """Score each row of [start, stop) in order, then, if `learn`, learn it, as `process_plain` does."""
-    slots, rule, features, mixing = model.table.slots, model.rule, work.features, work.mixing
-    counts = model.scalars.counts
-    for row in range(start, stop):
-        label, learning, example = batch.labels[row], is_learned(batch, row, learn), row_features(batch, row)
-        old, wanted = expand(model, example, learning, work, None)
-        mixing[APPLE], _ = gather(slots, features, old)
-        mixing[LINEAR], _ = score_linear(slots, rule, features, old, mixing[APPLE])
-        mixing[APPLE] /= counts[EXAMPLES] + 1
-        mixing[LINEAR] /= counts[EXAMPLES] + 1
-        if not are_finite(mixing, APPLE + 1):
-            clear_active(slots, features, old)
-            work.next_row[0] = row
-            return NOT_FINITE
-        publish_clipped(scores, row, model, mixing, label, learning)
-        if not learning:
-            clear_active(slots, features, old)
-            continue
-        target = Target(mixing[APPLE], label, batch.weights[row])
-        found = admit(model, work, old, wanted)
-        count_learned(counts, example, found)
-        if len(model.table.residuals) > 0:
-            add_residuals(model, features, found, target)
-        descend(model, features, found, target, mixing[LINEAR])
-    work.next_row[0] = stop
-    return DONE
+@part
+def divide_by_time(scores: Numbers64, counts: Counts) -> None:
+    """Divide the scores of apple and of the linear predictor by the number t of the example to be learned next."""
+    scores[APPLE] /= counts[EXAMPLES] + 1
+    scores[LINEAR] /= counts[EXAMPLES] + 1
 
 
 @part
 def descend(model: Model, features: ActiveFeatures, found: Index, target: Target, linear_score: float) -> None:
     """Update apple by its target and the linear predictor by its own score, and clear the active marks."""
-    slots, rule = model.table.slots, model.rule
+    slots, companions, rule = model.table.slots, model.table.companions, model.rule
     scale = target.importance / rule.theorem_1_lambda
     change = scale * slope_of(rule.loss, target.score, target.label)
     linear_change = scale * slope_of(rule.loss, linear_score, target.label) if rule.alongside else 0.0
@@ -84,5 +44,6 @@ def descend(model: Model, features: ActiveFeatures, found: Index, target: Target
         owner["weight"] = within_bounds(owner["weight"] - np.float32(change * x))
         owner["scale"] = max(owner["scale"], abs(x))  # the selection of parents needs it; weights do not depend on it
         owner["active"] = 0
-        if owner["degree"] <= 1:
-            owner["linear_weight"] = within_bounds(owner["linear_weight"] - np.float32(linear_change * x))
+        if rule.alongside and owner["degree"] <= 1:
+            companion = companions[features.slot[t]]
+            companion["linear_weight"] = within_bounds(companion["linear_weight"] - np.float32(linear_change * x))

@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_apple.core.jit import part
 from stream_apple.learners.apple.state.model import LearningRule, Model, ModelScalars
-from stream_apple.learners.apple.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U1, Element, Index, Slots
+from stream_apple.learners.apple.state.table import LEAST_SQUARE, MOST, MOST_WEIGHT, U1, Element, Index, Slots, Table
 from stream_apple.learners.apple.state.work import ActiveFeatures
 from stream_apple.learners.loss_functions import invariant_step, squared_slope
 
@@ -91,12 +91,18 @@ def within_bounds(weight: np.float32) -> np.float32:
 
 
 @part
-def widen(owner: Element, size: np.float32) -> None:
-    """Widen a feature's scale to `size`, and rescale the weights, so that weight * scale stays as it was."""
+def widen(table: Table, place: Index, size: np.float32) -> None:
+    """Widen a feature's scale to `size`, and rescale all its weights, so that weight * scale stays as it was."""
+    owner: Element = table.slots[place]
     if owner["scale"] > 0.0:
         ratio = owner["scale"] / size
         owner["weight"] *= ratio
-        owner["linear_weight"] *= ratio
+        owner["average"] *= ratio
+        owner["fast"] *= ratio
+        if owner["degree"] <= 1 and len(table.companions) > 0:
+            companion = table.companions[place]
+            companion["linear_weight"] *= ratio
+            companion["slow_linear"] *= ratio
     owner["scale"] = size
 
 
@@ -113,9 +119,8 @@ def learn_apple(model: Model, features: ActiveFeatures, within: Index, found: In
         return
     for t in range(within, found):
         if abs(x[t]) > scale[t]:
-            owner = slots[slot[t]]
-            widen(owner, abs(x[t]))
-            weight[t], scale[t] = owner["weight"], owner["scale"]
+            widen(model.table, slot[t], abs(x[t]))
+            weight[t], scale[t] = slots[slot[t]]["weight"], slots[slot[t]]["scale"]
     normaliser, sensitivity = normalise(model.scalars, 0, rule, features, found, target)
     change = change_of(rule, rule.rate, normaliser, sensitivity, target)
     for t in range(found):
@@ -136,13 +141,13 @@ def gather_base(slots: Slots, features: ActiveFeatures, base: Index, old: Index,
 
 
 @part
-def gather_linear(slots: Slots, features: ActiveFeatures, base: Index) -> None:
+def gather_linear(table: Table, features: ActiveFeatures, base: Index) -> None:
     """Copy what a linear predictor's update needs of the slots of features[:base]; apple has learned the example."""
     slot, x, weight, gradient, scale, _ = features
     for t in range(base):
-        owner = slots[slot[t]]
-        weight[t], gradient[t] = owner["linear_weight"], owner["linear_gradient"]
-        scale[t] = max(owner["scale"], abs(x[t]))  # apple writes the slot's scale
+        companion = table.companions[slot[t]]
+        weight[t], gradient[t] = companion["linear_weight"], companion["linear_gradient"]
+        scale[t] = max(table.slots[slot[t]]["scale"], abs(x[t]))  # apple writes the slot's scale
 
 
 @part
@@ -151,18 +156,18 @@ def learn_linear(model: Model, features: ActiveFeatures, base: Index, old: Index
 
     It moves these together in `slot` and `x`, so it has to be called after `learn_apple`.
     """
-    slots, rule = model.table.slots, model.rule
+    slots, companions, rule = model.table.slots, model.table.companions, model.rule
     slot, _, weight, gradient, _, step = features
     if squared_slope(rule.loss, target.score, target.label) <= 0.0:
         return
     base = gather_base(slots, features, base, old, found)
-    gather_linear(slots, features, base)
+    gather_linear(model.table, features, base)
     normaliser, sensitivity = normalise(model.scalars, 1, rule, features, base, target)
     change = change_of(rule, rule.rate, normaliser, sensitivity, target)
     for t in range(base):
-        owner, learned, total = slots[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
-        owner["linear_weight"] = learned
-        owner["linear_gradient"] = total
+        companion, learned, total = companions[slot[t]], within_bounds(weight[t] + change * step[t]), gradient[t]
+        companion["linear_weight"] = learned
+        companion["linear_gradient"] = total
 
 
 @part

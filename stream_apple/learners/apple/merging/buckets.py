@@ -31,6 +31,7 @@ from stream_apple.learners.apple.state.table import (
     Table,
     Words,
 )
+from stream_apple.learners.apple.state.weights import usefulness
 
 COUNTED = 8
 KEYS, KEPT, EVICTIONS, WON, LOST, RETIRED, PARENT_EVICTIONS, CLASHES = range(COUNTED)  # indices of what is counted
@@ -51,7 +52,7 @@ class Nominees(NamedTuple):
     """Monomials that became parents since the last merge, and were not parents before, as arrays of equal length.
 
     votes  how many models nominated each
-    use    the usefulness of the merged monomial, see `least_useful`
+    use    the `usefulness` of the merged monomial
     """
 
     keys: Words
@@ -111,7 +112,7 @@ def find_nominees(stack: Stack, buckets: int, scratch: MergeScratch, found: Nomi
             if nominated > 0 and standing == 0:
                 merge_monomial(stack, scratch, which)
                 found.keys[end], found.votes[end] = scratch.keys[which], nominated
-                found.use[end] = _usefulness_of(scratch, which)
+                found.use[end] = usefulness(scratch.merged, scratch.companions, which)
                 end += U1
     return int(end)
 
@@ -171,14 +172,7 @@ def _elect(stack: Stack, scratch: MergeScratch, which: Index, election: Election
         counted[WON if wins else LOST] += 1
     scratch.merged[which]["parent"] = parent
     scratch.votes[which] = standing + nominated if parent & PARENT else 0
-    scratch.use[which] = _usefulness_of(scratch, which)
-
-
-@part
-def _usefulness_of(scratch: MergeScratch, which: Index) -> np.float32:
-    """Return the larger of a monomial's weights times its scale, as in `least_useful`."""
-    owner = scratch.merged[which]
-    return np.float32(max(abs(owner["weight"]), abs(owner["linear_weight"])) * owner["scale"])
+    scratch.use[which] = usefulness(scratch.merged, scratch.companions, which)
 
 
 @part

@@ -16,7 +16,7 @@ class MergeScratch(NamedTuple):
     places    int64[n, models]  the slot of the key in each model's part of the stack, -1 if it has none
     order     int64[n]          numbers of keys, ascending by key
     votes     int64[n]          how many models have the key as a parent
-    use       float32[n]        the usefulness of the merged monomial, see `least_useful`
+    use       float32[n]        the `usefulness` of the merged monomial
     kept      uint8[n]          1 if it gets a slot
     merged    SLOT[n]           the merged monomials
     companions  COMPANION[n]    of the merged monomials of degree 0 and 1

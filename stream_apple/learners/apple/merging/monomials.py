@@ -27,7 +27,14 @@ from stream_apple.learners.apple.state.classes import (
 )
 from stream_apple.learners.apple.state.model import MAX_DEGREE
 from stream_apple.learners.apple.state.table import MOST, U0, U1, Floats, Index, Table
-from stream_apple.learners.apple.state.weights import has_weight, is_expanded, predictors_of, read_weight, write_weight
+from stream_apple.learners.apple.state.weights import (
+    LINEAR,
+    WITH_WEIGHTS,
+    has_weight,
+    is_expanded,
+    read_weight,
+    write_weight,
+)
 
 _LARGEST = np.float64(MOST)
 
@@ -40,7 +47,6 @@ def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
     which    the monomial's number in the bucket
     """
     at, into, sums = scratch.places[which], scratch.merged[which], scratch.sums
-    predictors = predictors_of(stack.companions[0])
     total, squares, linear_total, linear_squares = 0.0, 0.0, 0.0, 0.0
     sums[:] = 0.0
     scale, sights, least, most = np.float32(0.0), np.uint8(0), np.uint8(MAX_DEGREE + 1), np.uint8(0)
@@ -52,12 +58,12 @@ def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
         gradient = min(np.float64(owner["gradient"]), _LARGEST)
         total += gradient
         squares += gradient * gradient
-        if owner["degree"] <= 1:
-            linear = min(np.float64(owner["linear_gradient"]), _LARGEST)
+        if has_weight(owner, companions, LINEAR):
+            linear = min(np.float64(companions[place]["linear_gradient"]), _LARGEST)
             linear_total += linear
             linear_squares += linear * linear
-        for each in range(predictors):
-            if has_weight(owner, each):
+        for each in range(WITH_WEIGHTS):
+            if has_weight(owner, companions, each):
                 evidence = gradient if is_expanded(each) else linear
                 sums[each] += evidence * np.float64(read_weight(slots, companions, place, each))
         scale, sights = max(scale, owner["scale"]), max(sights, owner["sights"])
@@ -65,11 +71,9 @@ def merge_monomial(stack: Stack, scratch: MergeScratch, which: Index) -> bool:
     into["key"] = scratch.keys[which]
     into["gradient"] = _mean(squares, total)
     into["scale"], into["degree"], into["active"], into["sights"] = scale, least, 0, sights
-    # A product of a mixture has its average and fast weight in these bytes; they are written below.
-    into["linear_weight"] = 0.0
-    into["linear_gradient"] = _mean(linear_squares, linear_total) if least <= 1 else np.float32(0.0)
-    for each in range(predictors):
-        if has_weight(into, each):
+    scratch.companions[which]["linear_gradient"] = _mean(linear_squares, linear_total)
+    for each in range(WITH_WEIGHTS):
+        if has_weight(into, scratch.companions, each):
             mean = _mean(sums[each], total if is_expanded(each) else linear_total)
             write_weight(scratch.merged, scratch.companions, which, each, mean)
     if stack.class_weights.shape[2] > 0:
@@ -97,7 +101,7 @@ def _merge_classes(stack: Stack, scratch: MergeScratch, which: Index) -> None:
         for c in range(k):
             _merge_class(stack, scratch, which, first + c, np.uint64(BLOCK_OF_LINEAR_GRADIENTS) * k + c)
         if into["degree"] <= 1:
-            into["linear_weight"] = _spread(scratch.class_rows[which], first, k)
+            scratch.companions[which]["linear_weight"] = _spread(scratch.class_rows[which], first, k)
     if blocks > average:
         for c in range(k):
             _merge_class(stack, scratch, which, average * k + c, np.uint64(BLOCK_OF_GRADIENTS) * k + c)

@@ -104,9 +104,10 @@ def _merge_stack(stacks: _Rows, curvatures: _Rows, proportions: Sequence[float],
     pull = [0.0] * PREDICTORS
     for stack, curvature in zip(stacks, curvatures, strict=True):
         apart = (stack - middle).tolist()
+        matrix = curvature.reshape(PREDICTORS, PREDICTORS)
         for i in range(PREDICTORS):
             for j in range(PREDICTORS):
-                entry = float(curvature[max(i, j) * PREDICTORS + min(i, j)])  # the lower half is what is kept
+                entry = float(matrix[max(i, j), min(i, j)])  # the lower half is what is kept
                 total[i][j] += entry
                 pull[i] += entry * apart[j]
     for i in range(PREDICTORS):

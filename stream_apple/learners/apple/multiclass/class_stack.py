@@ -7,7 +7,7 @@ derivatives is the covariance of f under p.
 """
 
 from stream_apple.core.jit import part
-from stream_apple.learners.apple.kernels.mixture import KEEP, NEWTON_VECTOR, newton_step
+from stream_apple.learners.apple.kernels.mixture import KEEP, newton_step
 from stream_apple.learners.apple.state.classes import (
     CLASS_AVERAGE,
     CLASS_EXPANDED,
@@ -17,7 +17,7 @@ from stream_apple.learners.apple.state.classes import (
 )
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR, PREDICTORS
-from stream_apple.learners.apple.state.work import Numbers64
+from stream_apple.learners.apple.state.work import Mixing
 from stream_apple.learners.loss_functions import softmax
 
 CLASS_RIDGE = 16.0  # steps are small until some dozens of labels have come
@@ -40,27 +40,26 @@ def stack_classes(mixture: Mixture, class_work: ClassWork, classes: int) -> bool
 
 @part
 def learn_class_stack(
-    mixture: Mixture, class_work: ClassWork, mixing: Numbers64, classes: int, label: int, importance: float
+    mixture: Mixture, class_work: ClassWork, mixing: Mixing, classes: int, label: int, importance: float
 ) -> None:
-    """Update the stack from an example that `stack_classes` has scored; `mixing` is scratch, float64[MIXING]."""
+    """Update the stack from an example that `stack_classes` has scored; `mixing` is scratch."""
     scores, stride, curvature = class_work.scores, len(class_work.rivals), mixture.curvature
     chances, first = class_work.probabilities, CLASS_STACK * stride
     for i in range(PREDICTORS):
-        mixing[i] = mixing[NEWTON_VECTOR + i] = 0.0
+        mixing.vector[i] = 0.0
     for which in range(3):
         i, given, mean = _STACKED[which], _SCORES_OF[which] * stride, 0.0
         for c in range(classes):
             mean += chances[first + c] * scores[given + c]
-        mixing[i] = mean
-        mixing[NEWTON_VECTOR + i] = importance * (scores[given + label] - mean)
+        mixing.scores[i] = mean
+        mixing.vector[i] = importance * (scores[given + label] - mean)
     for which in range(3):
         i, given = _STACKED[which], _SCORES_OF[which] * stride
         for other in range(which + 1):
             j, beside = _STACKED[other], _SCORES_OF[other] * stride
             covariance = 0.0
             for c in range(classes):
-                beyond = scores[given + c] - mixing[i]
-                covariance += chances[first + c] * beyond * (scores[beside + c] - mixing[j])
-            at = i * PREDICTORS + j
-            curvature[at] = curvature[at] * KEEP + importance * covariance
-    newton_step(mixture.stack, curvature, mixing, CLASS_RIDGE)
+                beyond = scores[given + c] - mixing.scores[i]
+                covariance += chances[first + c] * beyond * (scores[beside + c] - mixing.scores[j])
+            curvature[i, j] = curvature[i, j] * KEEP + importance * covariance
+    newton_step(mixture, mixing, CLASS_RIDGE)

@@ -108,7 +108,7 @@ def widen_classes(model: Model, features: ActiveFeatures, within: Index, found: 
         owner, size = slots[features.slot[t]], abs(features.x[t])
         before = owner["scale"]
         if size > before:
-            widen(owner, size)
+            widen(model.table, features.slot[t], size)
             if before > 0.0:
                 ratio = before / size
                 for c in range(np.uint64(rows.shape[1])):
@@ -191,8 +191,7 @@ def step_all(model: Model, features: ActiveFeatures, found: Index, class_work: C
         if rule.mixed:
             share = np.float32(1.0) / np.float32(min(sights, HORIZON))
             average_classes(rows, place, average, k, share)
-            if owner["degree"] > 1:
-                owner["average"] += (spread - owner["average"]) * share  # the appraisal of parents reads it
+            owner["average"] += (spread - owner["average"]) * share  # the appraisal of parents reads it
 
 
 @part
@@ -203,4 +202,4 @@ def step_linear(model: Model, features: ActiveFeatures, size: Index, class_work:
     for t in range(size):
         place, ratio = features.slot[t], features.scale[t]
         spread = move_classes(model.table.class_weights, place, first, k, class_work.changes, ratio)
-        model.table.slots[place]["linear_weight"] = within_bounds(spread)
+        model.table.companions[place]["linear_weight"] = within_bounds(spread)

@@ -17,7 +17,7 @@ from stream_apple.core.jit import kernel, part
 from stream_apple.learners.apple.kernels.admission import admit
 from stream_apple.learners.apple.kernels.drift import has_risen
 from stream_apple.learners.apple.kernels.expansion import expand
-from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES, LIGHTEST, SHARE, empty_mixture, temper
+from stream_apple.learners.apple.kernels.mixture import empty_mixture, heaviest_of, learn_shares
 from stream_apple.learners.apple.kernels.rows import (
     DONE,
     LOSSES_ROSE,
@@ -95,7 +95,7 @@ def process_classes(
         y = int(label)
         if rule.mixed:
             keep_recent(model.recent, example, label, importance)
-            learn_class_shares(model.mixture, class_work, y, importance)
+            learn_class_shares(model.mixture, class_work, work.mixing.losses, y, importance)
             learn_class_stack(model.mixture, class_work, work.mixing, rule.classes, y, importance)
         admit_classes(model, features, old, found)
         widen_classes(model, features, U0 if wider else old, found)
@@ -163,21 +163,15 @@ def most_probable(probabilities: Numbers64, first: int, classes: int) -> int:
 
 
 @part
-def learn_class_shares(mixture: Mixture, class_work: ClassWork, label: int, importance: float) -> None:
-    """Update the shares by Bayes' rule, with importance in units of the heaviest example."""
-    heaviest, stride = mixture.heaviest[0], len(class_work.rivals)
-    if importance > heaviest:
-        temper(mixture, heaviest / importance)
-        mixture.heaviest[0] = heaviest = max(importance, LIGHTEST)
-    shares, rate, most, total = mixture.shares, importance / heaviest, 0.0, 0.0
+def learn_class_shares(
+    mixture: Mixture, class_work: ClassWork, losses: Numbers64, label: int, importance: float
+) -> None:  # fmt: skip
+    """Update the shares by Bayes' rule, with importance in units of the heaviest example; `losses` is scratch."""
+    stride = len(class_work.rivals)
     for which in range(3):
-        most = max(most, class_work.probabilities[np.uint64(_predictor_of_class_share(which) * stride + label)])
-    for which in range(3):
-        chance = class_work.probabilities[np.uint64(_predictor_of_class_share(which) * stride + label)]
-        shares[which] *= math.exp(rate * math.log(chance / most))
-        total += shares[which]
-    for which in range(3):
-        shares[which] = (1.0 - SHARE) * shares[which] / total + SHARE * FIRST_SHARES[which]
+        place = np.uint64(_predictor_of_class_share(which) * stride + label)
+        losses[which] = -math.log(class_work.probabilities[place])
+    learn_shares(mixture, losses, importance / heaviest_of(mixture, importance))
 
 
 @part

@@ -52,7 +52,7 @@ class DeclaredOptions:
     `bits`. Time is proportional to classes times features."""
     bits: Annotated[int | None, Option("The table has 2^bits slots.  [default: 18, cubic 24]", BITS)] = None
     """The size of the table: 2^bits slots of 32 bytes for each partition, and a monomial takes one of them. A base
-    feature of a mixture takes 12 bytes more. A full table evicts what is least useful."""
+    feature takes 12 bytes more, except with method `linear`. A full table evicts what is least useful."""
     learning_rate: Annotated[
         float | None,
         Option("Step size.  [default: 0.5, of mixed classes 0.75]", LEARNING_RATE),

@@ -86,7 +86,7 @@ class Options(DeclaredOptions, SystemOptions):
         """Return the bytes of a model when its table is full: mostly 2^bits slots, each with its side arrays."""
         slots = 1 << int(self.bits or 0)
         each = _SLOT_BYTES
-        each += _COMPANION_BYTES if self.mixed else 0
+        each += _COMPANION_BYTES if self.method != "linear" else 0
         each += _RESIDUALS_BYTES if self.selection == "ssm" else 0
         each += 4 * self.classes * self.class_blocks
         scratch = _SCRATCH_BYTES

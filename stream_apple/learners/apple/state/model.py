@@ -9,7 +9,6 @@ from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.apple.state.watch import Watch, empty_watch
 
 MAX_DEGREE = 250  # degrees are kept in a byte
-GROWN_AT = 3  # index of `Recent.filled`
 EXAMPLES, NONZEROS, FEATURES, TRUNCATED = range(4)  # indices of `ModelScalars.counts`
 OCCUPIED, EVICTED, DEFERRED, REFUSED = range(4)  # indices of `ModelScalars.occupancy`
 
@@ -71,39 +70,46 @@ class ModelScalars(NamedTuple):
 class Mixture(NamedTuple):
     """The state of the mixture of predictors; empty arrays if they are not mixed. See `mixture.py`.
 
-    stack      float64[6]   the stack's weight of each predictor
-    curvature  float64[36]  its matrix of second derivatives, symmetric
-    shares     float64[3]   of linear, average and stack in what is published; they sum to 1
-    heaviest   float64[1]   the largest importance weight learned: losses are compared in units of it
-    late       float64[4]   the shares of constant and slow linear; then the importance-weighted sum of labels (logistic
-                            loss: of labels 1) and the sum of importance weights; all 0 before a label was late
+    stack      float64[6]     the stack's weight of each predictor
+    shares     float64[3]     of linear, average and stack in what is published; they sum to 1
+    curvature  float64[6, 6]  the stack's matrix of second derivatives, which is symmetric: its lower half
+    heaviest   float64[1]     the largest importance weight learned: losses are compared in units of it
+
+    All 0 before a label was late:
+
+    late        float64[2]  the shares of constant and slow linear
+    label_sums  float64[2]  the importance-weighted sum of labels (logistic loss: of labels 1), and that of importance
     """
 
     stack: NDArray[np.float64]
-    curvature: NDArray[np.float64]
     shares: NDArray[np.float64]
+    curvature: NDArray[np.float64]
     heaviest: NDArray[np.float64]
     late: NDArray[np.float64]
+    label_sums: NDArray[np.float64]
 
 
 class Recent(NamedTuple):
     """The latest examples, in two halves that are filled in turn; empty if predictors do not mix.
 
-    keys    uint64[2 * RECENT_FEATURES]
-    values  float32[2 * RECENT_FEATURES]
-    roles   uint8[2 * RECENT_FEATURES], or empty if features have no roles
-    ends    int64[2 * RECENT_EXAMPLES]  where each example's base features end in its half
-    filled  int64[4]  the half that is being filled, the numbers of examples in both, and how many examples the model
-                      had learned when it last grew (GROWN_AT)
-    labels  float64[2 * RECENT_EXAMPLES], in units of labels; empty if examples are not learned again
-    weights  float64[2 * RECENT_EXAMPLES], likewise: importance
+    keys      uint64[2, RECENT_FEATURES]
+    values    float32[2, RECENT_FEATURES]
+    roles     uint8[2, RECENT_FEATURES], or uint8[2, 0] if features have no roles
+    ends      int64[2, RECENT_EXAMPLES]  where each example's base features end in its half
+    half      int64[1]  the half that is being filled
+    counts    int64[2]  the numbers of examples in both
+    grown_at  int64[1]  how many examples the model had learned when it last grew
+    labels    float64[2, RECENT_EXAMPLES]  in units of labels
+    weights   float64[2, RECENT_EXAMPLES]  importance
     """
 
     keys: NDArray[np.uint64]
     values: NDArray[np.float32]
     roles: NDArray[np.uint8]
     ends: NDArray[np.int64]
-    filled: NDArray[np.int64]
+    half: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    grown_at: NDArray[np.int64]
     labels: NDArray[np.float64]
     weights: NDArray[np.float64]
 

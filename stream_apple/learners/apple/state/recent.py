@@ -7,62 +7,74 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, joined
 from stream_apple.core.jit import copy_numbers, part
-from stream_apple.learners.apple.state.model import GROWN_AT, Recent
+from stream_apple.learners.apple.state.model import Recent
 from stream_apple.learners.apple.state.work import BaseFeatures
 
 RECENT_FEATURES = 8192  # base features of each half
 RECENT_EXAMPLES = 512  # of each half
 
 
-def empty_recent(*, mixed: bool, roles: bool = False, labels: bool = False) -> Recent:
+def empty_recent(*, mixed: bool, roles: bool = False) -> Recent:
     """Return empty halves, of size 0 unless `mixed`.
 
-    roles   whether features may have roles
-    labels  whether labels and importance weights are kept, too
+    roles  whether features may have roles
     """
-    features, examples = (2 * RECENT_FEATURES, 2 * RECENT_EXAMPLES) if mixed else (0, 0)
+    halves = 2 if mixed else 0
     return Recent(
-        np.zeros(features, np.uint64),
-        np.zeros(features, np.float32),
-        np.zeros(features if roles else 0, np.uint8),
-        np.zeros(examples, np.int64),
-        np.zeros(4 if mixed else 0, np.int64),
-        np.zeros(examples if labels else 0),
-        np.zeros(examples if labels else 0),
+        keys=np.zeros((halves, RECENT_FEATURES), np.uint64),
+        values=np.zeros((halves, RECENT_FEATURES), np.float32),
+        roles=np.zeros((halves, RECENT_FEATURES if roles else 0), np.uint8),
+        ends=np.zeros((halves, RECENT_EXAMPLES), np.int64),
+        half=np.zeros(halves // 2, np.int64),
+        counts=np.zeros(halves, np.int64),
+        grown_at=np.zeros(halves // 2, np.int64),
+        labels=np.zeros((halves, RECENT_EXAMPLES)),
+        weights=np.zeros((halves, RECENT_EXAMPLES)),
     )
 
 
 def longest_recent(recent: Recent) -> int:
     """Return the number of base features of the longest example that is kept."""
     longest = 0
-    for half, count in enumerate(recent.filled[1:3].tolist()):
-        ends = recent.ends[half * RECENT_EXAMPLES :][:count]
-        longest = max(longest, int(np.diff(ends, prepend=0).max(initial=0)))
+    for ends, count in zip(recent.ends, recent.counts.tolist(), strict=True):
+        longest = max(longest, int(np.diff(ends[:count], prepend=0).max(initial=0)))
     return longest
 
 
 def first_of_half(recent: Recent, half: int, count: int) -> tuple[NDArray[Any], ...]:
     """Return the ends, keys, values and roles of the first `count` examples of a half, as views."""
-    ends = recent.ends[half * RECENT_EXAMPLES :][:count]
-    used = slice(half * RECENT_FEATURES, half * RECENT_FEATURES + (int(ends[-1]) if count else 0))
-    return ends, recent.keys[used], recent.values[used], recent.roles[used]
+    ends = recent.ends[half, :count]
+    used = slice(int(ends[-1]) if count else 0)
+    return ends, recent.keys[half, used], recent.values[half, used], recent.roles[half, used]
 
 
 def recent_examples(recent: Recent) -> Batch:
     """Return the examples that are kept with their labels, the oldest first, in memory of their own."""
-    halves = []
-    for half in (1 - int(recent.filled[0]), int(recent.filled[0])):
-        count = int(recent.filled[1 + half])
-        examples = slice(half * RECENT_EXAMPLES, half * RECENT_EXAMPLES + count)
+    halves, newer = [], int(recent.half[0])
+    for half in (1 - newer, newer):
+        count = int(recent.counts[half])
         ends, keys, values, roles = first_of_half(recent, half, count)
-        indptr = np.concatenate([[0], ends])
-        halves.append(Batch(indptr, keys, values, recent.labels[examples], recent.weights[examples], roles=roles))
+        labels, weights = recent.labels[half, :count], recent.weights[half, :count]
+        halves.append(Batch(np.concatenate([[0], ends]), keys, values, labels, weights, roles=roles))
     return joined(halves)
 
 
 def forget_recent(recent: Recent) -> None:
     """Forget all examples, but not when the model last grew."""
-    recent.filled[:GROWN_AT] = 0
+    recent.half[:] = 0
+    recent.counts[:] = 0
+
+
+@part
+def recent_example(recent: Recent, half: int, first: int, stop: int) -> BaseFeatures:
+    """Return the base features [first, stop) of a half as those of one example."""
+    return BaseFeatures(recent.keys[half], recent.values[half], recent.roles[half], np.uint64(first), np.uint64(stop))
+
+
+@part
+def place_of(half: int, number: int) -> int:
+    """Return the number of an example among those of both halves, given its number in its half."""
+    return half * RECENT_EXAMPLES + number
 
 
 @part
@@ -71,24 +83,23 @@ def keep_recent(recent: Recent, example: BaseFeatures, label: float, importance:
     size = np.int64(example.stop - example.first)
     if size > RECENT_FEATURES:
         return
-    half = recent.filled[0]
-    count = recent.filled[1 + half]
-    used = recent.ends[half * RECENT_EXAMPLES + count - 1] if count > 0 else 0
+    half = recent.half[0]
+    count = recent.counts[half]
+    used = recent.ends[half, count - 1] if count > 0 else 0
     if count == RECENT_EXAMPLES or used + size > RECENT_FEATURES:
         half = 1 - half
-        recent.filled[0] = half
+        recent.half[0] = half
         count = used = 0
-    to = half * RECENT_FEATURES + used
-    copy_numbers(example.keys, example.first, recent.keys, to, size)
-    copy_numbers(example.values, example.first, recent.values, to, size)
-    if len(recent.roles) > 0:
+    copy_numbers(example.keys, example.first, recent.keys[half], used, size)
+    copy_numbers(example.values, example.first, recent.values[half], used, size)
+    roles = recent.roles[half]
+    if len(roles) > 0:
         if len(example.roles) > 0:
-            copy_numbers(example.roles, example.first, recent.roles, to, size)
+            copy_numbers(example.roles, example.first, roles, used, size)
         else:
             for f in range(size):
-                recent.roles[to + f] = np.uint8(0)
-    recent.ends[half * RECENT_EXAMPLES + count] = used + size
-    if len(recent.labels) > 0:
-        recent.labels[half * RECENT_EXAMPLES + count] = label
-        recent.weights[half * RECENT_EXAMPLES + count] = importance
-    recent.filled[1 + half] = count + 1
+                roles[used + f] = np.uint8(0)
+    recent.ends[half, count] = used + size
+    recent.labels[half, count] = label
+    recent.weights[half, count] = importance
+    recent.counts[half] = count + 1

@@ -24,37 +24,27 @@ BUCKET = 8  # slots among which a key may live; their tags fill one word
 _LEAST_BITS = BUCKET.bit_length() - 1
 CACHE_LINE = 64  # bytes
 
-# Half a cache line, so that one cache miss brings all that scoring and learning a monomial needs. Eight bytes have two
-# meanings: in a base feature's slot they are the linear predictor's; in a product's slot they are the average and the
-# fast weight (`mixed_update.py`), which a base feature has in its COMPANION.
-_FIELDS: tuple[tuple[str, type, int], ...] = (
-    ("key", np.uint64, 0),  # the owner; 0 = free (and the constant's, in the last slot)
-    ("weight", np.float32, 8),
-    ("gradient", np.float32, 12),  # sum of squared gradients, AdaGrad's accumulator
-    ("scale", np.float32, 16),  # largest |x| learned from
-    ("linear_weight", np.float32, 20),  # degree 0 or 1: weight and accumulator of the linear predictor
-    ("linear_gradient", np.float32, 24),
-    ("average", np.float32, 20),  # degree 2 or more, if predictors are mixed: the mean of its latest weights,
-    ("fast", np.float32, 24),  # and its weight at a higher rate
-    ("degree", np.uint8, 28),
-    ("parent", np.uint8, 29),  # odd: its products with base features are features; see `parent_selection.py`
-    ("active", np.uint8, 30),  # scratch: already a feature of this example; 0 between examples
-    ("sights", np.uint8, 31),  # if predictors are mixed: how often it was learned, at most 255
-)
+# Half a cache line, so that one cache miss brings all that scoring and learning a product needs.
 SLOT = np.dtype(
-    {
-        "names": [name for name, _, _ in _FIELDS],
-        "formats": [form for _, form, _ in _FIELDS],
-        "offsets": [offset for _, _, offset in _FIELDS],
-        "itemsize": 32,
-    }
+    [
+        ("key", np.uint64),  # the owner; 0 = free (and the constant's, in the last slot)
+        ("weight", np.float32),
+        ("gradient", np.float32),  # sum of squared gradients, AdaGrad's accumulator
+        ("scale", np.float32),  # largest |x| learned from
+        ("average", np.float32),  # if predictors are mixed: the mean of its latest weights,
+        ("fast", np.float32),  # and its weight at a higher rate (`mixed_update.py`)
+        ("degree", np.uint8),
+        ("parent", np.uint8),  # odd: its products with base features are features; see `parent_selection.py`
+        ("active", np.uint8),  # scratch: already a feature of this example; 0 between examples
+        ("sights", np.uint8),  # if predictors are mixed: how often it was learned, at most 255
+    ]
 )
-# What a base feature has in addition if predictors are mixed.
+# What the constant and base features have in addition: the linear predictors.
 COMPANION = np.dtype(
     [
-        ("average", np.float32),
-        ("fast", np.float32),
-        ("slow_linear", np.float32),  # the linear predictor's weight at a lower rate
+        ("linear_weight", np.float32),
+        ("linear_gradient", np.float32),  # its accumulator
+        ("slow_linear", np.float32),  # if predictors are mixed: the weight at a lower rate
     ]
 )
 # What a monomial has in addition if parents are selected by squared residuals, see `residuals.py`. Like all rows beside
@@ -81,8 +71,8 @@ class Table(NamedTuple):
     slots    SLOT[2^bits + 1]  in buckets of 8, and the constant's
     tags     uint64[buckets]   a byte of each slot's key, 0 = free
     admission_filter  uint8[buckets] or uint8[2 * buckets], see `admission.py`
-    companions        COMPANION[2^bits + 1] or COMPANION[0], by the slot's number: used for slots of degree 0 and 1.
-                      Memory that was never written costs nothing, so only base features cost any
+    companions        COMPANION[2^bits + 1], or COMPANION[0] without a linear predictor, by the slot's number: used for
+                      slots of degree 0 and 1, and 0 for others. Memory that was never written costs nothing
     residuals         RESIDUALS[2^bits + 1] or RESIDUALS[0], by the slot's number: used for all slots
     class_weights     float32[2^bits + 1, columns] or float32[0, 0], by the slot's number: the weights of each class,
                       see `state/classes.py`
@@ -151,12 +141,14 @@ SIDES = ("residuals", "class_weights")
 class Extent(NamedTuple):
     """Which side arrays a table has besides its slots.
 
-    mixed      whether predictors are mixed, so that base features have companions
+    mixed      whether predictors are mixed
+    linear     whether a linear predictor learns alongside, so that base features have companions
     residuals  whether parents are selected by squared residuals
     class_columns  see `Table`; 0 without classes
     """
 
     mixed: bool = False
+    linear: bool = False
     residuals: bool = False
     class_columns: int = 0
 
@@ -172,7 +164,7 @@ def empty_table(bits: int, extent: Extent) -> Table:
             raw[start : start + size * SLOT.itemsize].view(SLOT),
             np.zeros(buckets, np.uint64),
             np.zeros(2 * buckets if extent.mixed else buckets, np.uint8),
-            np.zeros(size if extent.mixed else 0, COMPANION),
+            np.zeros(size if extent.linear else 0, COMPANION),
             np.zeros(size if extent.residuals else 0, RESIDUALS),
             np.zeros((size if extent.class_columns else 0, extent.class_columns), np.float32),
         )

@@ -15,15 +15,9 @@ PREDICTORS = 6
 LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, SHRUNK = range(PREDICTORS)
 NAMES = ("linear", "apple", "average", "fast", "slow_linear", "shrunk")
 """The names of a mixture's predictors, in this order."""
+STACK = PREDICTORS  # the number of the stack, which is made of their scores
 WITH_WEIGHTS = 5  # of a mixture's predictors, the first ones: SHRUNK has no weights of its own
 SHRINKAGE = 0.001  # the square at which a weight, at its feature's largest value, counts half in SHRUNK
-_UNMIXED = 2  # LINEAR and APPLE
-
-
-@part
-def predictors_of(companions: Slots) -> int:
-    """Return how many predictors have weights in a table; without companions, those of a model that does not mix."""
-    return WITH_WEIGHTS if len(companions) > 0 else _UNMIXED
 
 
 @part
@@ -33,9 +27,9 @@ def is_expanded(which: int) -> bool:
 
 
 @part
-def has_weight(owner: Element, which: int) -> bool:
+def has_weight(owner: Element, companions: Slots, which: int) -> bool:
     """Return whether a predictor has a weight of the monomial of a slot."""
-    return bool(is_expanded(which) or owner["degree"] <= 1)
+    return bool(is_expanded(which) or (owner["degree"] <= 1 and len(companions) > 0))
 
 
 @part
@@ -43,13 +37,11 @@ def read_weight(slots: Slots, companions: Slots, place: Index, which: int) -> El
     """Return a predictor's weight of the monomial in a slot, as the table has it; there is one, see `has_weight`."""
     if which == APPLE:
         return slots[place]["weight"]
-    if which == LINEAR:
-        return slots[place]["linear_weight"]
     if which == AVERAGE:
-        return slots[place]["average"] if slots[place]["degree"] > 1 else companions[place]["average"]
+        return slots[place]["average"]
     if which == FAST:
-        return slots[place]["fast"] if slots[place]["degree"] > 1 else companions[place]["fast"]
-    return companions[place]["slow_linear"]
+        return slots[place]["fast"]
+    return companions[place]["linear_weight"] if which == LINEAR else companions[place]["slow_linear"]
 
 
 @part
@@ -57,19 +49,27 @@ def write_weight(slots: Slots, companions: Slots, place: Index, which: int, weig
     """Set what `read_weight` returns."""
     if which == APPLE:
         slots[place]["weight"] = weight
-    elif which == LINEAR:
-        slots[place]["linear_weight"] = weight
-    elif which == SLOW_LINEAR:
-        companions[place]["slow_linear"] = weight
-    elif slots[place]["degree"] > 1:
-        if which == AVERAGE:
-            slots[place]["average"] = weight
-        else:
-            slots[place]["fast"] = weight
     elif which == AVERAGE:
-        companions[place]["average"] = weight
+        slots[place]["average"] = weight
+    elif which == FAST:
+        slots[place]["fast"] = weight
+    elif which == LINEAR:
+        companions[place]["linear_weight"] = weight
     else:
-        companions[place]["fast"] = weight
+        companions[place]["slow_linear"] = weight
+
+
+@part
+def usefulness(slots: Slots, companions: Slots, place: Index) -> np.float32:
+    """Return the most that a monomial adds to a score: a weight times the scale. The least useful makes room.
+
+    The weight is the larger of apple's and a second one: the linear predictor's for a base feature, else the average.
+    """
+    owner: Element = slots[place]
+    second = owner["average"]
+    if owner["degree"] <= 1:
+        second = companions[place]["linear_weight"] if len(companions) > 0 else np.float32(0.0)
+    return np.float32(max(abs(owner["weight"]), abs(second)) * owner["scale"])
 
 
 @part
@@ -83,7 +83,7 @@ def shrunk(average: np.float32, scale: np.float32) -> float:
 
 def weights_at(table: Table, places: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return each predictor's weights of the monomials in these slots, float64[predictors, n]; 0 where it has none."""
-    weights = np.zeros((PREDICTORS if len(table.companions) else _UNMIXED, len(places)))
+    weights = np.zeros((PREDICTORS, len(places)))
     _copy_weights(table, places.astype(np.uint64), weights)
     return weights
 
@@ -97,5 +97,5 @@ def _copy_weights(table: Table, places: NDArray[np.uint64], weights: NDArray[np.
             if which == SHRUNK:
                 average = read_weight(slots, companions, place, AVERAGE)
                 weights[which, n] = shrunk(average, slots[place]["scale"])
-            elif has_weight(slots[place], which):
+            elif has_weight(slots[place], companions, which):
                 weights[which, n] = read_weight(slots, companions, place, which)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.learners.apple.state.table import Floats, Index, Slots, Words
+from stream_apple.learners.apple.state.weights import PREDICTORS, STACK
 
 Numbers: TypeAlias = NDArray[np.uint32]
 Numbers64: TypeAlias = NDArray[np.float64]
@@ -16,7 +17,6 @@ Roles: TypeAlias = NDArray[np.uint8]
 
 WAVE = 8192  # products looked up before the first of them is used, while memory fetches their slots
 LANES = 8  # products looked up at once
-MIXING = 6 + 2 + 36 + 6  # scores of predictors and stack (clipped and not), a matrix, a vector
 
 NODE = np.dtype(  # a parent present in the example, to be multiplied with base features first, first + 1, ...
     [
@@ -99,8 +99,25 @@ class Own(NamedTuple):
     roles: Roles
 
 
+class Mixing(NamedTuple):
+    """What the predictors say of one example, and the scratch of a Newton step of the stack; see `mixture.py`.
+
+    scores     float64[PREDICTORS + 1]  of the predictors, by their numbers, and of the stack, at STACK
+    unbounded  float64[1]               the stack's score before it is clipped
+    losses     float64[5]               of the scores that have a share, see `learn_shares`
+    matrix     float64[PREDICTORS, PREDICTORS]
+    vector     float64[PREDICTORS]
+    """
+
+    scores: Numbers64
+    unbounded: Numbers64
+    losses: Numbers64
+    matrix: Numbers64
+    vector: Numbers64
+
+
 class Work(NamedTuple):
-    """The whole scratch: `nodes` NODE, a queue; `newcomers` NEWCOMER; `mixing` float64[MIXING], see `mixture.py`.
+    """The whole scratch: `nodes` NODE, a queue; `newcomers` NEWCOMER.
 
     next_row  int64[1]  the first row that the last kernel has not finished
     """
@@ -109,7 +126,7 @@ class Work(NamedTuple):
     products: Products
     nodes: Slots
     newcomers: Slots
-    mixing: Numbers64
+    mixing: Mixing
     lookups: Lookups
     own: Own
     next_row: NDArray[np.int64]
@@ -123,7 +140,7 @@ def empty_work(max_features: int, longest: int) -> Work:
         empty_products(wave),
         np.zeros(size, NODE),
         np.zeros(size, NEWCOMER),
-        np.zeros(MIXING),
+        empty_mixing(),
         Lookups(np.zeros(longest + LANES, np.uint64), *(np.zeros(longest // LANES + 1, np.uint8) for _ in range(2))),
         Own(
             np.zeros(longest + LANES, np.uint64),
@@ -131,6 +148,13 @@ def empty_work(max_features: int, longest: int) -> Work:
             np.zeros(longest + LANES, np.uint8),
         ),
         np.zeros(1, np.int64),
+    )
+
+
+def empty_mixing() -> Mixing:
+    """Return scratch to mix the scores of one example."""
+    return Mixing(
+        np.zeros(STACK + 1), np.zeros(1), np.zeros(5), np.zeros((PREDICTORS, PREDICTORS)), np.zeros(PREDICTORS)
     )
 
 

@@ -219,6 +219,6 @@ def test_a_newcomer_starts_afresh_in_the_slot_of_another() -> None:
     assert owner["scale"] == 3.0
     assert owner["parent"] == 0
     # One step from zero: all weights lie in the same direction, the faster the further; the average is the weight.
-    assert companion["average"] == owner["weight"]
-    assert abs(companion["slow_linear"]) < abs(owner["linear_weight"])
-    assert abs(owner["weight"]) < abs(companion["fast"])
+    assert owner["average"] == owner["weight"]
+    assert abs(companion["slow_linear"]) < abs(companion["linear_weight"])
+    assert abs(owner["weight"]) < abs(owner["fast"])

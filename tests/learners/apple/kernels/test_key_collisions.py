@@ -74,7 +74,7 @@ def test_keys_that_collide_do_no_harm(
     keys = table.slots["key"][:-1][table.tags.view(np.uint8) != 0]
     assert len(np.unique(keys)) == len(keys) == learner.occupied
     assert 0 not in keys, "that is the constant's, and says that a slot is free"
-    for name in ("weight", "gradient", "scale", "linear_weight", "linear_gradient"):
+    for name in ("weight", "gradient", "scale", "average", "fast"):
         assert np.isfinite(table.slots[name]).all()
     for name in table.companions.dtype.names or ():
         assert np.isfinite(table.companions[name]).all()

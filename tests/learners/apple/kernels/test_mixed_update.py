@@ -16,7 +16,7 @@ from stream_apple.learners.apple.state.weights import AVERAGE, SHRINKAGE, SHRUNK
 from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.scores import Scores
 
-BASE = ("linear_weight", "weight", "average", "fast", "slow_linear")
+WEIGHTS = ("linear_weight", "weight", "average", "fast", "slow_linear")
 
 
 def states_of(learner: Learner, values: dict[Monomial, np.float32]) -> dict[Monomial, State]:
@@ -30,13 +30,8 @@ def states_of(learner: Learner, values: dict[Monomial, np.float32]) -> dict[Mono
         if (place := places.get(monomial_key(monomial))) is None:
             continue
         slot, companion = table.slots[place], table.companions[place]
-        gradient = [float(slot["gradient"]), 0.0]
-        if len(monomial) <= 1:
-            names = table.companions.dtype.names or ()
-            weights = [float(companion[name] if name in names else slot[name]) for name in BASE]
-            gradient[1] = float(slot["linear_gradient"])
-        else:
-            weights = [0.0, float(slot["weight"]), float(slot["average"]), float(slot["fast"]), 0.0]
+        weights = [float((companion if "linear" in name else slot)[name]) for name in WEIGHTS]
+        gradient = [float(slot["gradient"]), float(companion["linear_gradient"])]  # of products, the second is 0
         found[monomial] = State(weights, gradient, float(slot["scale"]), int(slot["sights"]))
     return found
 

@@ -11,11 +11,11 @@ from support.oracles.mixture import MixtureOracle
 
 from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.kernels import mixture as mixtures
-from stream_apple.learners.apple.kernels.mixture import SHARE, STACK, effective_weights, empty_mixture
+from stream_apple.learners.apple.kernels.mixture import SHARE, effective_weights, empty_mixture
 from stream_apple.learners.apple.kernels.update import Target
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.weights import LINEAR, PREDICTORS
-from stream_apple.learners.apple.state.work import MIXING
+from stream_apple.learners.apple.state.work import Mixing, empty_mixing
 from stream_apple.learners.losses import LOGISTIC, SQUARED
 
 BOUND = 50.0
@@ -25,13 +25,13 @@ Rows = NDArray[np.float64]
 
 
 @kernel
-def _publish(mixture: Mixture, mixing: Rows, loss: int, low: float, high: float) -> float:
+def _publish(mixture: Mixture, mixing: Mixing, loss: int, low: float, high: float) -> float:
     """What kernels call can't be called from here."""
     return mixtures.blend(mixture, mixing, loss, low, high)
 
 
 @kernel
-def _learn(mixture: Mixture, mixing: Rows, loss: int, target: Target, bounds: tuple[float, float]) -> None:
+def _learn(mixture: Mixture, mixing: Mixing, loss: int, target: Target, bounds: tuple[float, float]) -> None:
     mixtures.learn_mixture(mixture, mixing, 0.0, loss, target, bounds, 0.0)
 
 
@@ -39,12 +39,12 @@ class Published:
     """A mixture that is fed with scores from outside."""
 
     def __init__(self, *, logistic: bool) -> None:
-        self.mixture, self.mixing = empty_mixture(mixed=True), np.zeros(MIXING)
+        self.mixture, self.mixing = empty_mixture(mixed=True), empty_mixing()
         self.loss = (LOGISTIC if logistic else SQUARED).number
 
     def score(self, raw: Rows, low: float, high: float) -> float:
         """What is published."""
-        self.mixing[:PREDICTORS], self.bounds = raw, (low, high)
+        self.mixing.scores[:PREDICTORS], self.bounds = raw, (low, high)
         return float(_publish(self.mixture, self.mixing, self.loss, low, high))
 
     def learn(self, label: float, importance: float, score: float = 0.0) -> None:
@@ -86,7 +86,7 @@ def test_mixture_equals_the_oracle(logistic: bool, spread: float, at_ends: bool,
         oracle.learn(float(label), float(importance), high - low)
         np.testing.assert_allclose(ours.mixture.shares, oracle.shares, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(ours.mixture.stack, oracle.stack, rtol=1e-9, atol=1e-9)
-    lower = np.tril(ours.mixture.curvature.reshape(PREDICTORS, PREDICTORS))
+    lower = np.tril(ours.mixture.curvature)
     np.testing.assert_allclose(lower, np.tril(oracle.matrix), rtol=1e-9)
     expected = oracle.shares[2] * oracle.stack + np.array([oracle.shares[0], 0, oracle.shares[1], 0, 0, 0])
     np.testing.assert_allclose(effective_weights(ours.mixture), expected, rtol=1e-8, atol=1e-9)
@@ -110,7 +110,7 @@ def test_scores_far_beyond_the_bounds_are_clipped(logistic: bool) -> None:  # no
         for at in range(200):
             score = ours.score(1e30 * np.array(signs, float), low, high)
             assert low <= score <= high
-            assert (np.abs(ours.mixing[: STACK + 1]) <= max(-low, high)).all()
+            assert (np.abs(ours.mixing.scores) <= max(-low, high)).all()
             ours.learn(labels[at // 50 % 2], 1.0, score)
             assert np.isfinite(ours.mixture.stack).all()
             assert ours.mixture.shares.sum() == pytest.approx(1.0, abs=1e-12)
@@ -170,7 +170,7 @@ def test_loss_is_bounded_by_the_linear_one_whatever_the_scores(
         importance = heaviest * (share if at else 1.0)
         label = (1.0 if part > 0.5 else -1.0) if logistic else low + part * scale
         score = ours.score(np.array(raw) * (20 if logistic else scale), low, high)
-        linear = float(ours.mixing[LINEAR])
+        linear = float(ours.mixing.scores[LINEAR])
         ours.learn(label, importance, score)
         lost = loss_of(score, label, logistic=logistic) - loss_of(linear, label, logistic=logistic)
         excess += importance * lost / unit

@@ -80,7 +80,7 @@ class Growths:
     def compare(self, model: Model, lists: parent_lists.ParentLists, fresh: parent_lists.ParentLists) -> None:
         """Hold the lists against those of an expansion."""
         for half in range(2):
-            for place in range(half * 512, half * 512 + int(model.recent.filled[1 + half])):
+            for place in range(half * 512, half * 512 + int(model.recent.counts[half])):
                 own, other = (each.keys[each.first[place] : each.stop[place]].tolist() for each in (lists, fresh))
                 assert sorted(own) == sorted(other)
 

@@ -5,7 +5,7 @@ import pytest
 
 from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.state import recent as recents
-from stream_apple.learners.apple.state.model import GROWN_AT, Recent
+from stream_apple.learners.apple.state.model import Recent
 from stream_apple.learners.apple.state.recent import (
     RECENT_EXAMPLES,
     RECENT_FEATURES,
@@ -40,7 +40,7 @@ def kept(recent: Recent) -> list[Example]:
 def test_the_latest_are_kept(longest: int) -> None:
     """Two halves, each of at most so many examples and features; those too long for a half are left out."""
     rng = np.random.default_rng(longest)
-    recent, older, newer = empty_recent(mixed=True, labels=True), list[Example](), list[Example]()
+    recent, older, newer = empty_recent(mixed=True), list[Example](), list[Example]()
     for number in range(3000 if longest < 100 else 60):
         size = int(rng.integers(0, longest + 1))
         keys, values = rng.integers(0, 1 << 64, size + 3, np.uint64), rng.normal(size=size + 3).astype(np.float32)
@@ -57,7 +57,7 @@ def test_the_latest_are_kept(longest: int) -> None:
 
 def test_a_full_half_and_the_longest_example() -> None:
     """An example that just fits a half is kept, one feature more is not."""
-    recent = empty_recent(mixed=True, labels=True)
+    recent = empty_recent(mixed=True)
     keys, values = np.arange(RECENT_FEATURES + 1, dtype=np.uint64), np.ones(RECENT_FEATURES + 1, np.float32)
     _keep(recent, _without_roles(keys, values, np.uint64(0), np.uint64(RECENT_FEATURES + 1)), 1.0, 1.0)
     assert kept(recent) == []
@@ -70,12 +70,12 @@ def test_a_full_half_and_the_longest_example() -> None:
 def test_a_half_is_filled_to_its_last_feature() -> None:
     """Eight examples of an eighth each fit; the ninth begins the other half."""
     recent, size = empty_recent(mixed=True), RECENT_FEATURES // 8
-    recent.filled[GROWN_AT] = 7  # which is not its business
+    recent.grown_at[0] = 7  # which is not its business
     keys, values = np.arange(size, dtype=np.uint64), np.ones(size, np.float32)
     for _ in range(8):
         _keep(recent, _without_roles(keys, values, np.uint64(0), np.uint64(size)), 1.0, 1.0)
-    assert recent.filled.tolist() == [0, 8, 0, 7]
+    assert (recent.half[0], recent.counts.tolist(), recent.grown_at[0]) == (0, [8, 0], 7)
     _keep(recent, _without_roles(keys, values, np.uint64(0), np.uint64(size)), 1.0, 1.0)
-    assert recent.filled.tolist() == [1, 8, 1, 7]
+    assert (recent.half[0], recent.counts.tolist(), recent.grown_at[0]) == (1, [8, 1], 7)
     forget_recent(recent)
-    assert recent.filled.tolist() == [0, 0, 0, 7]
+    assert (recent.half[0], recent.counts.tolist(), recent.grown_at[0]) == (0, [0, 0], 7)

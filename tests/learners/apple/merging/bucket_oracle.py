@@ -1,7 +1,7 @@
 """What merging makes of one bucket, in plain Python floats, to be compared bit for bit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from stream_apple.learners.apple.state.table import Table
 BUCKET_NUMBER = 3
 MOST = float(np.finfo(np.float32).max)
 PARENT, NEW_PARENT = 1, 65
-COMPANIONS = ("average", "fast", "slow_linear")
+EXPANDED, COMPANIONS = ("average", "fast"), ("linear_weight", "linear_gradient", "slow_linear")
 
 
 def key_in_bucket(number: int) -> int:
@@ -32,9 +32,11 @@ class Owned:
     gradient: float = 1.0
     scale: float = 1.0
     sights: int = 1
+    average: float = 0.0
+    fast: float = 0.0
     linear_weight: float = 0.0
     linear_gradient: float = 1.0
-    beside: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COMPANIONS, 0.0))
+    slow_linear: float = 0.0
 
 
 @dataclass
@@ -52,14 +54,10 @@ def model_of(options: Options, bucket: Sequence[Owned]) -> Mergeable:
     for at, owned in enumerate(bucket):
         place = 8 * BUCKET_NUMBER + at
         slot = table.slots[place]
-        for name in ("key", "degree", "parent", "weight", "gradient", "scale", "sights"):
+        for name in ("key", "degree", "parent", "weight", "gradient", "scale", "sights", *EXPANDED):
             slot[name] = getattr(owned, name)
         if owned.degree <= 1:
-            slot["linear_weight"], slot["linear_gradient"] = owned.linear_weight, owned.linear_gradient
-            if len(table.companions):
-                table.companions[place] = tuple(owned.beside[name] for name in COMPANIONS)
-        elif len(table.companions):
-            slot["average"], slot["fast"] = owned.beside["average"], owned.beside["fast"]
+            table.companions[place] = tuple(getattr(owned, name) for name in COMPANIONS)
         table.tags.view(np.uint8)[place] = owned.key & 0xFF | 1
     return mergeable_of(learner)
 
@@ -72,24 +70,19 @@ def bucket_of_model(table: Table) -> list[Owned]:
         if slot["key"]:
             owned = Owned(*(slot[name].item() for name in ("key", "degree", "parent", "weight", "gradient", "scale")))
             owned.sights = int(slot["sights"])
-            if owned.degree <= 1:
-                owned.linear_weight = float(slot["linear_weight"])
-                owned.linear_gradient = float(slot["linear_gradient"])
-                if len(table.companions):
-                    owned.beside = {name: float(table.companions[place][name]) for name in COMPANIONS}
-            else:
-                owned.linear_weight = owned.linear_gradient = 0.0
-                if len(table.companions):
-                    owned.beside |= {name: float(slot[name]) for name in ("average", "fast")}
+            for name in EXPANDED:
+                setattr(owned, name, float(slot[name]))
+            for name in COMPANIONS:
+                setattr(owned, name, float(table.companions[place][name]))
             found.append(owned)
     return found
 
 
-def merged_bucket(models: Sequence[Sequence[Owned]], *, union: bool, mixed: bool) -> Outcome:
+def merged_bucket(models: Sequence[Sequence[Owned]], *, union: bool) -> Outcome:
     """The bucket that these of several models become, at least two."""
     keys = sorted({owned.key for bucket in models for owned in bucket})
     having = {key: [owned for bucket in models for owned in bucket if owned.key == key] for key in keys}
-    merged = {key: _merged_monomial(having[key], mixed=mixed) for key in keys}
+    merged = {key: _merged_monomial(having[key]) for key in keys}
     counts = dict.fromkeys(("won", "lost", "retired", "parents_evicted"), 0)
     counts["keys"] = len(keys)
     counts["clashes"] = sum(len({owned.degree for owned in owners}) > 1 for owners in having.values())
@@ -124,23 +117,21 @@ def merged_bucket(models: Sequence[Sequence[Owned]], *, union: bool, mixed: bool
     return Outcome([merged[key] for key in sorted(ranked[:8])], counts)
 
 
-def _merged_monomial(owners: Sequence[Owned], *, mixed: bool) -> Owned:
+def _merged_monomial(owners: Sequence[Owned]) -> Owned:
     degree = min(owned.degree for owned in owners)
     g = [min(owned.gradient, MOST) for owned in owners]
     merged = Owned(owners[0].key, degree, scale=max(owned.scale for owned in owners))
     merged.sights = max(owned.sights for owned in owners)
     merged.weight, merged.gradient = _mean([owned.weight for owned in owners], g), _mean(g, g)
-    merged.linear_weight = merged.linear_gradient = 0.0
-    if mixed:
-        for name in ("average", "fast"):
-            merged.beside[name] = _mean([owned.beside[name] for owned in owners], g)
+    for name in EXPANDED:
+        setattr(merged, name, _mean([getattr(owned, name) for owned in owners], g))
+    merged.linear_gradient = 0.0
     if degree <= 1:
         linear = [owned for owned in owners if owned.degree <= 1]
         g = [min(owned.linear_gradient, MOST) for owned in linear]
-        merged.linear_weight, merged.linear_gradient = _mean([owned.linear_weight for owned in linear], g), _mean(g, g)
-        if mixed:
-            for name in ("slow_linear",):
-                merged.beside[name] = _mean([owned.beside[name] for owned in linear], g)
+        merged.linear_gradient = _mean(g, g)
+        for name in ("linear_weight", "slow_linear"):
+            setattr(merged, name, _mean([getattr(owned, name) for owned in linear], g))
     return merged
 
 
@@ -153,5 +144,5 @@ def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def _use(owned: Owned) -> float:
-    second = owned.linear_weight if owned.degree <= 1 else owned.beside["average"]
+    second = owned.linear_weight if owned.degree <= 1 else owned.average
     return float(np.float32(max(abs(owned.weight), abs(second))) * np.float32(owned.scale))

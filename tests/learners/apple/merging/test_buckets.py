@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from learners.apple.merging.bucket_oracle import (
-    COMPANIONS,
     MOST,
     NEW_PARENT,
     PARENT,
@@ -30,7 +30,6 @@ GRADIENTS = st.sampled_from([0.0, float(np.float32(1.2e-38)), 0.25, 1.0, 3.0, 1e
 
 @st.composite
 def _owned(draw: st.DrawFn, key: int) -> Owned:
-    beside = {name: draw(WEIGHTS) for name in COMPANIONS}
     return Owned(
         key,
         draw(st.sampled_from([key % 3 + 1, key % 3 + 1, key % 3 + 1, 1, 2])),
@@ -40,8 +39,10 @@ def _owned(draw: st.DrawFn, key: int) -> Owned:
         draw(st.sampled_from([0.0, 0.5, 1.0, 1024.0])),
         draw(st.integers(0, 255)),
         draw(WEIGHTS),
+        draw(WEIGHTS),
+        draw(WEIGHTS),
         draw(GRADIENTS),
-        beside,
+        draw(WEIGHTS),
     )
 
 
@@ -70,9 +71,9 @@ def _counted(counts: MergeCounts) -> dict[str, int]:
 def test_a_bucket_is_the_oracles(*, union: bool, mixed: bool, buckets: list[list[Owned]]) -> None:
     """Every field of every slot that survives, their order, their tags, and all that is counted."""
     options = MIXED if mixed else PLAIN
-    if not mixed:
-        buckets = [[replace(owned, beside=dict.fromkeys(COMPANIONS, 0.0)) for owned in bucket] for bucket in buckets]
-    expected = merged_bucket(buckets, union=union, mixed=mixed)
+    unmixed: dict[str, Any] = {} if mixed else dict.fromkeys(("average", "fast", "slow_linear"), 0.0)
+    buckets = [[replace(owned, **unmixed) for owned in bucket] for bucket in buckets]
+    expected = merged_bucket(buckets, union=union)
     models = [model_of(options, bucket) for bucket in buckets]
     before = [model.digest() for model in models]
     found = merge(models, parents="union" if union else "votes")

@@ -140,7 +140,7 @@ def test_those_prepared_alike_who_have_learned_most_are_merged() -> None:
         adopt(learner, merged.model, included=True, roster_size=3)
         assert merged_digest(learner) == merged.model.digest()
     assert [learner.units.scale for learner in learners] == [learners[1].units.scale] * 3
-    assert learners[0].sums["recent_filled"][:3].tolist() == [0, 0, 0]
+    assert learners[0].sums["recent_counts"].tolist() == [0, 0]
     batch = _of_its_own(1, 100)
     other = restored(learners[0])
     for learner in (*learners, other):

@@ -21,7 +21,7 @@ from stream_apple.learners.apple.state.classes import (
 )
 from stream_apple.learners.apple.state.model import Mixture
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR
-from stream_apple.learners.apple.state.work import MIXING
+from stream_apple.learners.apple.state.work import Mixing, empty_mixing
 from stream_apple.learners.loss_functions import softmax
 from stream_apple.learners.scores import Scores
 
@@ -30,7 +30,7 @@ Numbers = NDArray[np.float64]
 
 @kernel
 def _stack(
-    mixture: Mixture, class_work: ClassWork, mixing: Numbers, scores: Numbers, label: int, importance: float
+    mixture: Mixture, class_work: ClassWork, mixing: Mixing, scores: Numbers, label: int, importance: float
 ) -> None:
     """Score and learn an example of which the predictors' scores are float64[3, classes]."""
     classes, stride = scores.shape[1], len(class_work.rivals)
@@ -68,7 +68,7 @@ class Oracle:
 def test_it_learns_as_it_is_described(classes: int) -> None:
     """Against the oracle, with importance weights; what it has no predictors for stays at 0."""
     rng = np.random.default_rng(classes)
-    mixture, work, mixing = empty_class_mixture(mixed=True), empty_class_work(classes), np.zeros(MIXING)
+    mixture, work, mixing = empty_class_mixture(mixed=True), empty_class_work(classes), empty_mixing()
     oracle, stride = Oracle(), len(work.rivals)
     assert (CLASS_EXPANDED, CLASS_LINEAR, CLASS_AVERAGE) == (0, 1, 2)
     for _ in range(2000):

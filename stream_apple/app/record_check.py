@@ -1,12 +1,11 @@
-"""Looks at the newest records for what the configuration names and none of them has.
+"""Looks at the newest records: what each of their fields becomes, and what the configuration names and none has.
 
 A mistyped path of [input], or a mistyped namespace, is no fault by itself: a field may be absent from any record. But
 then nothing is learned, or the setting has no effect, and nobody is told. So `check` says what the newest records lack.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 
 from stream_apple.adapters.kafka.admin import REQUEST_S, Cluster, Finding
 from stream_apple.adapters.kafka.log_reader import CommittedReader
@@ -17,16 +16,17 @@ from stream_apple.config.learner_settings import named_namespaces
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
 from stream_apple.learners.port import LearnerOptions
 from stream_apple.nearest_names import missing
+from stream_apple.records.census import FieldCensus, table_of
 from stream_apple.records.framing import Schemas
-from stream_apple.records.mapper import DEEPEST, RecordMapper
-from stream_apple.records.mapping import ALL, OWN_MESSAGE, InputMapping
+from stream_apple.records.mapper import RecordMapper
+from stream_apple.records.mapping import ALL, OWN_MESSAGE
 from stream_apple.records.parsing import parsed_record
 from stream_apple.records.spelling import ParseError
+from stream_apple.records.weights import WeightScale
 from stream_apple.stream.log.ports import Record
 
-_RECORDS, _PARTITIONS = 100, 16
+_RECORDS, _PARTITIONS = 500, 16
 """How many records are looked at, at most, and of how many partitions."""
-_MOST_PATHS = 10_000
 
 _LACKING = {
     "label": "they are scored, and nothing is learned of them",
@@ -38,15 +38,8 @@ _LACKING = {
 """A setting of [input] that names a field -> what becomes of records without it."""
 
 
-class _Shape(NamedTuple):
-    """What parsed records have: the paths of all their fields, and those of fields that are namespaces."""
-
-    paths: set[str]
-    spaces: set[str]
-
-
 def check_records(config: Config) -> Iterator[Finding]:
-    """Yield a note for each thing that the configuration names and that none of the newest records has.
+    """Yield a table of the fields of the newest records, and a note for each thing that is named and that none has.
 
     A fault is a registry that does not tell the schema of one of them. It yields nothing for faults that other checks
     report, and where there are no records yet.
@@ -68,13 +61,24 @@ def check_records(config: Config) -> Iterator[Finding]:
         setting, _, text = str(error).partition(": ")
         yield Finding("fault", setting, text)
         return
-    parsed = [each for each in contents if isinstance(each, dict)]
-    if parsed:
+    mapper = RecordMapper(mapping or OWN_MESSAGE, own_message=mapping is None)
+    census, weights = FieldCensus(mapper), WeightScale()
+    for each in contents:
+        if isinstance(each, dict):
+            census.add(each)
+            with suppress(ParseError):
+                weights.add([mapper.example(each).example.weight])
+    if census.records:
         roles = [role for role in _LACKING if labelled or role != "label"]
-        for text in _lacking(parsed, mapping or OWN_MESSAGE, roles, config.learner.options()):
+        for text in _lacking(census, roles, config.learner.options()):
             yield Finding("note", f"topic {topic}", text)
+        if weights.hint:
+            yield Finding("note", f"topic {topic}", weights.hint)
     if mapping is not None:
-        yield from _refused(topic, found, contents, RecordMapper(mapping))
+        yield from _refused(topic, found, contents, mapper)
+    if census.records:
+        lines = table_of(list(census.facts()))
+        yield Finding("ok", f"topic {topic}", "\n    ".join([f"the fields of {census.records:,} records", *lines]))
 
 
 def _newest(config: Config, cluster: Cluster, topic: str) -> Sequence[Record]:
@@ -98,45 +102,19 @@ def _content(record: Record, schemas: Schemas | None) -> object:
         return error
 
 
-def _shape(records: Iterable[Mapping[Any, Any]], separator: str) -> _Shape:
-    shape = _Shape(set(), set())
-
-    def walk(fields: Mapping[Any, Any], prefix: str, depth: int) -> None:
-        for name, value in fields.items():
-            if len(shape.paths) >= _MOST_PATHS or not isinstance(name, str):
-                continue
-            path = prefix + name
-            shape.paths.add(path)
-            if isinstance(value, dict | list):
-                shape.spaces.add(path)
-            if isinstance(value, dict) and depth < DEEPEST:
-                walk(value, path + separator, depth + 1)
-
-    for fields in records:
-        walk(fields, "", 1)
-    return shape
-
-
-def _lacking(
-    records: Sequence[Mapping[Any, Any]], mapping: InputMapping, roles: Sequence[str], options: LearnerOptions
-) -> Iterator[str]:
+def _lacking(census: FieldCensus, roles: Sequence[str], options: LearnerOptions) -> Iterator[str]:
     """Yield a text for each thing that is named, and that none of these records has."""
-    shape = _shape(records, mapping.separator)
-    where = f"none of the {len(records):,} newest records has"
+    mapping, where = census.mapper.mapping, f"none of the {census.records:,} newest records has"
     for role in roles:
         path = getattr(mapping, role)
         optional = role in {"weight", "id"} and path == getattr(OWN_MESSAGE, role)
-        if path and path != ALL and path not in shape.paths and not optional:
-            yield f"input.{role}: {where} a field {path!r}, found {_others(path, shape.paths)}: {_LACKING[role]}"
-    below = "" if mapping.features == ALL else mapping.features + mapping.separator
-    features, spaces = (
-        {path.removeprefix(below) for path in paths if path.startswith(below)} for paths in (shape.paths, shape.spaces)
-    )
-    for setting, pattern in mapping.idle_patterns(features):
-        yield f"input.{setting}: {where} a feature {pattern!r}, found {_others(pattern, features)}"
+        if path and path != ALL and path not in census.paths and not optional:
+            yield f"input.{role}: {where} a field {path!r}, found {_others(path, census.paths)}: {_LACKING[role]}"
+    for setting, pattern in mapping.idle_patterns(census.features):
+        yield f"input.{setting}: {where} a feature {pattern!r}, found {_others(pattern, census.features)}"
     for setting, name in named_namespaces(options):
-        if name not in spaces:
-            yield f"learner.{setting}: {where} a namespace {name!r}, found {_others(name, spaces)}"
+        if name not in census.spaces:
+            yield f"learner.{setting}: {where} a namespace {name!r}, found {_others(name, census.spaces)}"
 
 
 def _others(wanted: str, known: set[str]) -> str:

@@ -21,6 +21,7 @@ from stream_apple.app.startup import Opening
 from stream_apple.config import Config
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.input_watch import InputWatch
 from stream_apple.monitoring.merge_metrics import MergeMetrics
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.name_search import NameSearch, Wanted, find_names
@@ -55,7 +56,8 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
     settings = settings_of(config)._replace(start=starting_model(config, provenance))
     decoder = settings.decoder()
     names = Names(ngrams=ngrams_of(settings.options))
-    metrics, health, observer = Metrics(), Health(), WorkerObserver(names, message=decoder.message)
+    watch = InputWatch(settings.mapping, settings.schemas)
+    metrics, health, observer = Metrics(), Health(), WorkerObserver(names, message=decoder.message, watch=watch)
     metrics.describe(
         about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000, threads_of(config)
     )

@@ -1,6 +1,9 @@
 """Advice that `evaluate` and `produce` print once to standard error, on files and options that don't go together."""
 
 import shlex
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +13,13 @@ from stream_apple.cli.output import say
 from stream_apple.config.duration import format_duration, longer_epoch
 from stream_apple.config.learner_settings import named_namespaces
 from stream_apple.core.batch import space_key
-from stream_apple.files import FileShape
+from stream_apple.errors import InputFileError
+from stream_apple.files import FileNotes, FileShape, read_examples
 from stream_apple.files.shape import in_options
 from stream_apple.nearest_names import missing
-from stream_apple.records.census import spelled_number_hint
+from stream_apple.records.census import LOOKED_AT, spelled_number_hint, table_of
 from stream_apple.records.mapping import InputMapping
+from stream_apple.records.weights import WeightScale
 
 if TYPE_CHECKING:
     from stream_apple.learners.port import LearnerOptions  # which needs numba
@@ -34,6 +39,24 @@ def tell_of_files(shape: FileShape) -> None:
     _tell_of_idle_patterns(notes.census.mapper.mapping, notes.met)
 
 
+def explain_fields(files: Sequence[Path], shape: FileShape) -> None:
+    """Print what each field of the first records becomes; InputFileError for the first that can't be read."""
+    notes = FileNotes()
+    shape = shape._replace(notes=notes)
+    try:
+        for file in files:
+            for _ in islice(read_examples(file, shape), LOOKED_AT):
+                pass
+    finally:
+        # Also of records that can't be read: the table may say why.
+        if notes.census is not None:
+            say("\n".join(in_options(line) for line in table_of(list(notes.census.facts()))))
+    for text in notes.texts:
+        say(f"stream-apple: {text}", err=True)
+    if notes.census is None:
+        raise InputFileError("expected files whose fields have names, such as CSV or JSON lines, found none")
+
+
 def tell_of_times(shape: FileShape, remedy: str) -> None:
     """Say on stderr that a field looks like the examples' time, if one does, and what to do about it.
 
@@ -44,6 +67,14 @@ def tell_of_times(shape: FileShape, remedy: str) -> None:
         message = f"stream-apple: {path!r} looks like the time of each example, and is a feature like any other: "
         advice = remedy.replace("{length}", "1h" if clocked else "1d").replace("{}", shlex.quote(path))
         say(message + advice, err=True)
+
+
+def tell_of_weights(weights: NDArray[np.float64]) -> None:
+    """Say on stderr that the examples' weights are far from 1, if they are: that scales each step of the learner."""
+    scale = WeightScale()
+    scale.add(weights[:LOOKED_AT].tolist())
+    if scale.hint:
+        say(f"stream-apple: {scale.hint}", err=True)
 
 
 def tell_of_absent_namespaces(options: "LearnerOptions", spaces: NDArray[np.uint64]) -> None:

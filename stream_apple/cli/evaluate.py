@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.cli.advice import (
+    explain_fields,
     tell_of_absent_namespaces,
     tell_of_files,
     tell_of_short_epochs,
     tell_of_times,
+    tell_of_weights,
 )
 from stream_apple.cli.options.example_times import Times, times_options
 from stream_apple.cli.options.input_mapping import InputOptions, input_options
@@ -129,6 +131,7 @@ def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) 
 )
 @shard_options
 @input_options
+@click.option("--explain-input", is_flag=True, help="Print what each field of the first records becomes, and exit.")
 @times_options(start="the beginning of an epoch")
 @click.option(
     "--test-fraction",
@@ -171,6 +174,8 @@ def command(
     output: _Output,
     fields: InputOptions,
     shards: ShardChoice,
+    *,
+    explain_input: bool,
 ) -> None:
     """Learn from FILES in one pass and print progressive and test loss, with AUC and calibration where
     there are two labels, and with the share of wrong classes where there are more (--loss softmax).
@@ -187,6 +192,9 @@ def command(
     """
     config = load(None, {}) if path is None else load(path)
     shape = fields.shape(config.input)
+    if explain_input:
+        explain_fields(files, shape)
+        return
     timestamp = shape.mapping.timestamp
     configured = path is not None and config.input.timestamp == timestamp != ""
     if configured and not given_options("epoch_length", *_BY_COUNT):
@@ -223,6 +231,7 @@ def command(
         if delay.label_delay is not None:
             known = known_after_time(timestamps, delay.label_delay)
     tell_of_files(shape)
+    tell_of_weights(batch.weights)
     if "spaces" in options.wanted_columns():
         tell_of_absent_namespaces(options, batch.spaces)
     if delay.label_delay_examples is not None:

@@ -57,12 +57,12 @@ def read_examples(
             return
         with _rows(path, joined, name, found, shape, key) as rows:
             for place, record, value in rows.rows:
+                if shape.notes is not None:
+                    shape.notes.look_at(record, rows.mapper)
                 try:
                     example = rows.mapper.example(record).example
                     if key:
                         example = example._replace(key=_key(key, value, record))
-                    if shape.notes is not None:
-                        shape.notes.look_at(record, rows.mapper)
                 except ParseError as error:
                     raise InputFileError(f"{rows.where(place)}: {in_options(str(error))}") from None
                 yield example._replace(record=sent(record, rows.mapper, shape)) if with_records else example

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Self
 
+from stream_apple.monitoring.input_watch import InputWatch
 from stream_apple.monitoring.milestones import CaughtUp, EpochLog
 from stream_apple.monitoring.partition_history import (
     ATTACHMENT,
@@ -46,6 +47,7 @@ class WorkerObserver:
     """The observer of one worker; any thread may read `names`.
 
     message  returns a record's value in the product's own format, see `Decoder.message`
+    watch    looks at the first records; None: nobody does
     """
 
     def __init__(
@@ -53,9 +55,11 @@ class WorkerObserver:
         names: Names | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         message: Callable[[bytes | None], bytes | None] = lambda value: value,
+        watch: InputWatch | None = None,
     ) -> None:
         self.names = Names() if names is None else names
         self._message = message
+        self._watch = watch
         self._now_ms = now_ms
         self._owned: Callable[[], Mapping[int, Partition]] = dict
         self._lag: Callable[[int], float | None] = lambda _: None
@@ -90,6 +94,8 @@ class WorkerObserver:
         if not records:
             return
         self._sample = records[len(records) >> 1]
+        if self._watch is not None:
+            self._watch.offer(records)
         if result.rejects:
             self._note(partition.number, result.rejects[-RECENT_REJECTS:])
 
@@ -103,7 +109,9 @@ class WorkerObserver:
         return [] if history is None else history.since(since_ms)
 
     def take_names(self) -> bool:
-        """Add the names in the last record from the loop, if there is a new one."""
+        """Look at the records from the loop: add the names in the last one, if there is a new one."""
+        if self._watch is not None:
+            self._watch.take()
         sample, self._sample = self._sample, None
         if sample is None:
             return False

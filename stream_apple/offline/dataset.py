@@ -51,9 +51,21 @@ def _decoded(
         for record in np.flatnonzero(decoded.reasons):
             reason, place = Reason(int(decoded.reasons[record])), int(decoded.places[record])
             fault = explain(reason, place, messages[record], limits, names=shape.mapping.names)
-            raise InputFileError(f"{path}, example {first + int(record)}: {fault}")
+            hint = _hint_at_labels(limits) if reason is Reason.BAD_LABEL else ""
+            raise InputFileError(f"{path}, example {first + int(record)}: {fault}{hint}")
         first += len(messages)
         yield joined([decoded.batch])  # in memory of its own: the decoder uses its own again
+
+
+def _hint_at_labels(limits: Limits) -> str:
+    """Return what to do about labels that are counted from 1, as Vowpal Wabbit's classes are."""
+    if limits.binary:
+        return (
+            " (--label-map 1=0,2=1 numbers labels of 1 and 2; --loss softmax --classes N+1 learns classes from 1 to N)"
+        )
+    if limits.classes:
+        return f" (classes from 1 to {limits.classes} need --classes {limits.classes + 1}, or --label-map)"
+    return ""
 
 
 def _messages(examples: Iterator[Example]) -> list[bytes]:

@@ -16,7 +16,8 @@ from stream_apple.records.spelling import in_json, spelled_number
 from stream_apple.records.times import looks_like_time
 from stream_apple.records.values import AS_CATEGORY, float_of, is_absent
 
-_RECORDS = 1000
+LOOKED_AT = 1000
+"""So many records are looked at, at most."""
 _MOST_PATHS = 10_000
 _LIKE = 0.9
 """A share of a field's values so large is taken for all of them, where a hint costs nothing."""
@@ -51,7 +52,7 @@ class _Field:
 
 
 class FieldCensus:
-    """Looks at the fields of the first records, _RECORDS at most, which are read by one mapper."""
+    """Looks at the fields of the first records, LOOKED_AT at most, which are read by one mapper."""
 
     def __init__(self, mapper: RecordMapper) -> None:
         self.mapper = mapper
@@ -61,7 +62,7 @@ class FieldCensus:
 
     def add(self, record: Mapping[Any, Any]) -> None:
         """Look at a record."""
-        if self.records < _RECORDS:
+        if self.records < LOOKED_AT:
             self.records += 1
             self._walk(record, "", 1)
 
@@ -91,15 +92,15 @@ class FieldCensus:
                 yield FieldFacts(path, self._becomes(path, field), missing, field.example, self._warning(path, field))
 
     def spelled_numbers(self) -> list[str]:
-        """Return the paths of fields without a role whose every value is a text that spells a number."""
-        return [path for path, field in self._fields.items() if self._spells(path, field)]
+        """Return the fields whose every value is a text that spells a number, by their paths below the features."""
+        return [self._below(path) for path, field in self._fields.items() if self._spells(path, field)]
 
     def like_times(self) -> dict[str, bool]:
         """Return the fields that look like times of nearly all records, and are taken as others.
 
-        path -> whether they have times of day; dates have none
+        path below the features -> whether they have times of day; dates have none
         """
-        return {path: field.clocked for path, field in self._fields.items() if self._is_timed(path, field)}
+        return {self._below(path): field.clocked for path, field in self._fields.items() if self._is_timed(path, field)}
 
     def _walk(self, record: Mapping[Any, Any], prefix: str, depth: int) -> None:
         for name, value in record.items():
@@ -120,6 +121,9 @@ class FieldCensus:
                 field.timed += looks_like_time(path, value)
                 field.clocked |= isinstance(value, datetime | int | float) or ":" in str(value)
                 field.example = field.example or _shown(value)
+
+    def _below(self, path: str) -> str:
+        return path.removeprefix(self.mapper.below_features)
 
     def _kind(self, path: str) -> FieldKind:
         return self.mapper.kind_of(path)
@@ -153,9 +157,9 @@ class FieldCensus:
 
     def _warning(self, path: str, field: _Field) -> str:
         if self._spells(path, field):
-            return spelled_number_hint(path)
+            return spelled_number_hint(self._below(path))
         if self._is_timed(path, field):
-            return f"looks like a time: input.times {path} makes hour, weekday, and month of it"
+            return f"looks like a time: input.times {self._below(path)} makes hour, weekday, and month of it"
         return ""
 
 

@@ -68,6 +68,42 @@ def test_text_that_spells_numbers_is_told_of(tmp_path: Path) -> None:
     assert evaluate(path, "--numbers", "visits", "--categories", "zip").stderr == ""
 
 
+def test_what_each_field_becomes(tmp_path: Path) -> None:
+    """A table, and nothing is learned; also if a record can't be read."""
+    path = tmp_path / "rows"
+    path.write_text('{"label": 1, "visits": "281", "price": 3.5}\n{"label": 0, "visits": "7", "price": null}\n')
+    result = evaluate(path, "--explain-input")
+    assert [" ".join(line.split()) for line in result.stdout.splitlines()] == [
+        "field becomes missing example",
+        "label label 0% 1",
+        'visits category 0% "281" every value is text that spells a number; --numbers visits reads it as one',
+        "price number 50% 3.5",
+    ]
+    path.write_text('{"label": 1, "at": [[1]]}\n')
+    result = evaluate(path, "--explain-input")
+    assert "at     list" in result.stdout
+    assert "expected a list of texts, or one of numbers as 'at'" in str(result.exception)
+    path.write_text("1 1:2\n")
+    assert "expected files whose fields have names" in str(evaluate(path, "--explain-input").exception)
+
+
+def test_weights_far_from_one_are_told_of(tmp_path: Path) -> None:
+    """They scale each step."""
+    path = tmp_path / "rows.csv"
+    path.write_text("label,weight,a\n" + "1,0.001,2\n0,0.001,3\n" * 20)
+    assert "the mean of the first 40 weights is 0.001, which scales each step" in evaluate(path).stderr
+
+
+def test_labels_that_are_counted_from_one(tmp_path: Path) -> None:
+    """The options that help are named."""
+    path = tmp_path / "rows.vw"
+    path.write_text("1 |f a\n2 |f b\n3 |f c\n")
+    assert "(--label-map 1=0,2=1 numbers" in str(evaluate(path, "--loss", "logistic").exception)
+    told = str(evaluate(path, "--loss", "softmax", "--classes", 3).exception)
+    assert told.endswith("(classes from 1 to 3 need --classes 4, or --label-map)")
+    assert evaluate(path, "--loss", "softmax", "--classes", 3, "--label-map", "1=0,2=1,3=2").exit_code == 0
+
+
 def test_cells_that_are_no_numbers_are_told_of_once(tmp_path: Path) -> None:
     """With their count."""
     path = tmp_path / "cars.csv"

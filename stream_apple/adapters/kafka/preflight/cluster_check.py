@@ -177,7 +177,7 @@ def _log(subject: str, topic: Existing, name: str, config: Config) -> Iterator[F
         config.topics.examples: ("epochs follow", "a worker that still has to learn them refuses to go on"),
     }.get(name, ("", ""))
     if who:
-        yield _clock(subject, topic, who)
+        yield _clock(subject, topic, who, config.input.timestamp)
         yield from _retention(subject, topic, refusal)
         yield from _sizes(subject, topic, config)
 
@@ -214,7 +214,9 @@ def _batches(config: Config, outputs: list[Existing]) -> Iterator[Finding]:
         )
 
 
-def _clock(subject: str, topic: Existing, who: str) -> Finding:
+def _clock(subject: str, topic: Existing, who: str, field: str) -> Finding:
+    if field:
+        return Finding("note", subject, f"input.timestamp: {who} the times in the field {field!r}")
     kind = topic.settings.get("message.timestamp.type", "nothing")
     whose = "the producer's" if kind == "CreateTime" else "the broker's"
     return Finding("note", subject, f"message.timestamp.type {kind}: {who} {whose} clock")

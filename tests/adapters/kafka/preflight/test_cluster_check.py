@@ -22,6 +22,7 @@ from stream_apple.adapters.kafka.preflight.before_fencing import check_before_fe
 from stream_apple.adapters.kafka.preflight.cluster_check import check_cluster
 from stream_apple.adapters.kafka.topics import UNLIMITED, NeededTopics, ensure
 from stream_apple.config import Config
+from stream_apple.config.input_settings import InputSettings
 from stream_apple.config.memory import MemoryLimit
 from stream_apple.errors import ConfigurationError
 
@@ -214,6 +215,9 @@ class TestCheck:
         make_topic(config, config.topics.examples, 1, message_timestamp_type="LogAppendTime", retention_ms="-1")
         notes = [finding.text for finding in check_cluster(config) if finding.verdict == "note"]
         assert notes == ["message.timestamp.type LogAppendTime: epochs follow the broker's clock"]
+        of_field = config.model_copy(update={"input": InputSettings(timestamp="at")})
+        notes = [finding.text for finding in check_cluster(of_field) if finding.verdict == "note"]
+        assert notes == ["input.timestamp: epochs follow the times in the field 'at'"]
 
     @pytest.mark.parametrize(
         ("settings", "expected"),

@@ -108,7 +108,7 @@ def test_no_reference_is_counted() -> None:
     """In the machine code of any kernel, whatever processor it is for: it costs as much as learning a short example."""
     run(Learner(Options(bits=8)), batch_of(planted_rows(1, seed=1)), 1)
     kernels = machine_code(CACHE)
-    assert any(name.startswith("mixed.process_mixed-") for name in kernels)
+    assert any(name.startswith("process.process-") for name in kernels)
     assert [name for name, code in kernels.items() if counts_references(code)] == []
 
 

@@ -17,9 +17,8 @@ from stream_apple.learners.apple.describing import Monomials, findings_of
 from stream_apple.learners.apple.explaining import BLOCKS, Active, class_weights, parts_of
 from stream_apple.learners.apple.growth import EARLY_GROWTH, UNCHANGED, grow
 from stream_apple.learners.apple.kernels.drift import restart
-from stream_apple.learners.apple.kernels.mixed import process_mixed
 from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED, effective_weights, is_late
-from stream_apple.learners.apple.kernels.plain import process_plain
+from stream_apple.learners.apple.kernels.process import process
 from stream_apple.learners.apple.kernels.rows import LOSSES_ROSE, NOT_FINITE
 from stream_apple.learners.apple.multiclass.process import process_classes
 from stream_apple.learners.apple.new_model import empty_model, empty_scratch
@@ -473,12 +472,9 @@ class Learner:
         learn: bool,
         early: NDArray[np.float32] = NO_EARLY,
     ) -> tuple[Callable[..., int], tuple[Any, ...]]:
-        work, rows = self._work, (batch, scores, start, stop, learn)
         if self.options.classes:
-            return process_classes, (model, work, self._class_work, *rows)
-        if self.options.mixed:
-            return process_mixed, (model, work, batch, early, scores, start, stop, learn)
-        return process_plain, (model, work, *rows)
+            return process_classes, (model, self._work, self._class_work, batch, scores, start, stop, learn)
+        return process, (model, self._work, batch, early, scores, start, stop, learn)
 
     def _learn_prepared(self, batch: Batch, start: int, stop: int, scores: Scores, early: NDArray[np.float32]) -> None:
         """Prepare and learn rows [start, stop) in portions; rehearse the first examples when splines change."""

@@ -8,7 +8,7 @@ those of base features share the linear predictor's, so that a further predictor
     AVERAGE      the mean of apple's latest weights (Polyak, Juditsky 1992, forgetting): less noise at any rate
     FAST         all features, at FAST_RATE times the rate
     SLOW_LINEAR  base features alone, at SLOW_LINEAR_RATE times the rate
-    SHRUNK       the average's weights, of which small ones are made smaller, see `mixed_update.py`
+    SHRUNK       the average's weights, of which small ones are made smaller, see `update.py`
 
 They are mixed in two steps. The *stack* is a linear predictor on their six scores, learned by Newton's method with
 forgetting (for the squared loss: recursive least squares, with a ridge that is not forgotten). With the squared loss it
@@ -59,8 +59,6 @@ from stream_apple.learners.scores import CYCLE, EARLY_CONSTANT, EARLY_LEARNED, E
 
 SHARED = ("linear", "average", "stack")  # the names of `Mixture.shares`, in this order
 LATE_SHARED = ("constant", "slow_linear")  # of `Mixture.late`
-FAST_RATE = 6.0  # times the learning rate
-SLOW_LINEAR_RATE = 0.125
 KEEP = 0.9998  # of the stack's matrix after each example: the matrix is that of the latest 5,000 or so
 RIDGE = 0.5  # times the squared range of scores (log-odds: times 1)
 FIRST_SHARES = (0.9, 0.05, 0.05)  # of linear, average and stack

@@ -7,14 +7,12 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import part, prefetch
 from stream_apple.learners.apple.kernels.lanes import prefetch_owners
-from stream_apple.learners.apple.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule, Model
+from stream_apple.learners.apple.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule
 from stream_apple.learners.apple.state.table import U8, Index, Table
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
 from stream_apple.learners.apple.state.work import BaseFeatures, Numbers64
 from stream_apple.learners.loss_functions import (
-    bounds_of,
     clip_score,
-    include_label,
     loss_of,
 )
 from stream_apple.learners.scores import Scores
@@ -61,14 +59,11 @@ def are_finite(scores: Numbers64, count: int) -> bool:
 
 
 @part
-def publish_clipped(scores: Scores, row: int, model: Model, given: Numbers64, label: float, learning: bool) -> None:
-    """Clip the scores of apple and of the linear predictor, and publish apple's."""
-    if learning:
-        include_label(model.rule.loss, model.scalars.labels, label)
-    low, high = bounds_of(model.rule.loss, model.scalars.labels)
+def clip_both(given: Numbers64, low: float, high: float) -> float:
+    """Clip the scores of apple and of the linear predictor; return apple's."""
     for k in range(APPLE + 1):
         given[k] = clip_score(given[k], low, high)
-    publish(scores, row, model.rule, given[APPLE], given, label)
+    return float(given[APPLE])
 
 
 @part

@@ -19,8 +19,7 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.learners.apple.kernels.mixed_update import HORIZON, MOST_SIGHTS
-from stream_apple.learners.apple.kernels.update import widen, within_bounds
+from stream_apple.learners.apple.kernels.update import HORIZON, MOST_SIGHTS, widen, within_bounds
 from stream_apple.learners.apple.multiclass.class_lanes import (
     accumulate_classes,
     add_scores,

@@ -1,4 +1,4 @@
-"""The kernel of models of k classes, which scores and then learns like `kernels/plain.py`, with a score for each class.
+"""The kernel of models of k classes, which scores and learns like `kernels/process.py`, with a score for each class.
 
 Probabilities are published. Without a mixture they are apple's own. A mixture has three predictors, the linear one, the
 average of apple's weights, and apple itself, and a stack of the three (`class_stack.py`). The probabilities of linear,
@@ -65,7 +65,7 @@ def process_classes(
     model: Model, work: Work, class_work: ClassWork, batch: Batch, scores: Scores,
     start: int, stop: int, learn: bool,
 ) -> int:  # fmt: skip
-    """Do what `process_mixed` does; labels are whole numbers from 0 to classes - 1, which is not checked here."""
+    """Do what `kernels/process.py` does; labels are whole numbers from 0 to classes - 1, which is not checked here."""
     slots, rule, features, counts = model.table.slots, model.rule, work.features, model.scalars.counts
     stride = np.uint64(len(class_work.rivals))
     predictors = CLASS_AVERAGE + 1 if rule.mixed else CLASS_LINEAR + 1 if rule.alongside else CLASS_EXPANDED + 1

@@ -32,7 +32,7 @@ SLOT = np.dtype(
         ("gradient", np.float32),  # sum of squared gradients, AdaGrad's accumulator
         ("scale", np.float32),  # largest |x| learned from
         ("average", np.float32),  # if predictors are mixed: the mean of its latest weights,
-        ("fast", np.float32),  # and its weight at a higher rate (`mixed_update.py`)
+        ("fast", np.float32),  # and its weight at a higher rate (`update.py`)
         ("degree", np.uint8),
         ("parent", np.uint8),  # odd: its products with base features are features; see `parent_selection.py`
         ("active", np.uint8),  # scratch: already a feature of this example; 0 between examples

@@ -27,7 +27,7 @@ from stream_apple.learners.apple.kernels.parent_lists import (
     see_candidates,
 )
 from stream_apple.learners.apple.state.model import Model, Recent
-from stream_apple.learners.apple.state.recent import first_of_half, place_of, recent_example
+from stream_apple.learners.apple.state.recent import first_of_half, recent_example, recent_place
 from stream_apple.learners.apple.state.table import U1, Table
 from stream_apple.learners.apple.state.work import Work
 
@@ -182,7 +182,7 @@ def _appraise_recent(
     for half in range(2):
         first = 0
         for e in range(recent.counts[half]):
-            end, place = recent.ends[half, e], place_of(half, e)
+            end, place = recent.ends[half, e], recent_place(half, e)
             example = recent_example(recent, half, first, end)
             totals[0] += 1.0
             totals[1] += end - first  # the constant's products

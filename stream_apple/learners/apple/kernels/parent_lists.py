@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.jit import copy_numbers, kernel, part, unlikely
 from stream_apple.learners.apple.state.model import Model, Recent
-from stream_apple.learners.apple.state.recent import RECENT_EXAMPLES, place_of, recent_example
+from stream_apple.learners.apple.state.recent import RECENT_EXAMPLES, recent_example, recent_place
 from stream_apple.learners.apple.state.table import FREE, PARENT, U8, Index, Words, find
 from stream_apple.learners.apple.state.work import BaseFeatures, Work
 
@@ -25,7 +25,7 @@ _REACH = 59.0, -140.0  # exponents of 2, for a whole product: between them it is
 class ParentLists(NamedTuple):
     """The keys of each recent example's parents, without the constant.
 
-    An example's *place* is its number among those of both halves, see `place_of`.
+    An example's *place* is its number among those of both halves, see `recent_place`.
 
     keys         uint64[ROOM]  one list after another
     first, stop  int64[2 * RECENT_EXAMPLES]  by place: the list is keys[first:stop]
@@ -159,7 +159,7 @@ def see_candidates(
     for half in range(2):
         start = 0
         for e in range(recent.counts[half]):
-            end, place = recent.ends[half, e], place_of(half, e)
+            end, place = recent.ends[half, e], recent_place(half, e)
             example = recent_example(recent, half, start, end)
             start = end
             for n in range(lists.first[place] - 1, lists.stop[place]):

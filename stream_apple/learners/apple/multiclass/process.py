@@ -1,5 +1,8 @@
 """The kernel of models of k classes, which scores and learns like `kernels/process.py`, with a score for each class.
 
+It is not the kernel of binary labels, too: as two classes they take twice as long as one score, since each class has
+weights and accumulators of its own (`python tests/bench/growth.py 20000 classes`).
+
 Probabilities are published. Without a mixture they are apple's own. A mixture has three predictors, the linear one, the
 average of apple's weights, and apple itself, and a stack of the three (`class_stack.py`). The probabilities of linear,
 average and stack are mixed by their shares: Bayes' rule, the aggregating algorithm for the log loss, at rate 1 (Vovk

@@ -72,7 +72,7 @@ def recent_example(recent: Recent, half: int, first: int, stop: int) -> BaseFeat
 
 
 @part
-def place_of(half: int, number: int) -> int:
+def recent_place(half: int, number: int) -> int:
     """Return the number of an example among those of both halves, given its number in its half."""
     return half * RECENT_EXAMPLES + number
 

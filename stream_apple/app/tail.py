@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.log_reader import CommittedReader
+from stream_apple.app.example_times import ExampleTimes
 from stream_apple.app.topic_owner import groups_of_models, other_groups
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
@@ -26,6 +27,7 @@ TailSource = Literal["predictions", "dead-letters", "join-dead-letters"]
 _Kind = Literal["prediction", "dead_letter", "unreadable"]
 _Address = tuple[str, int, int]
 """Topic, partition and offset."""
+_NONE: _Address = ("", 0, 0)
 _Stopping = Callable[[], bool]
 
 _TOLD = ("prediction", "probability", "probabilities", "label", "loss", "epoch", "id", "model")
@@ -56,7 +58,7 @@ class PublishedMessage(NamedTuple):
     """A prediction, a dead letter, or a message that is neither, in JSON types.
 
     example       topic, partition and offset of the example; None if the message does not say
-    timestamp_ms  of the example; None if it has none
+    timestamp_ms  event time of the example: that in its record, if `input.timestamp` names a field; None if it has none
     told          the other facts in the message, by name
     place         topic, partition and offset of the message itself
     """
@@ -88,20 +90,30 @@ def tail(config: Config, request: TailRequest, stopping: _Stopping = lambda: Fal
     sources: dict[str, TailSource] = {named[source]: source for source in request.sources}
     cluster = Cluster(config.kafka)
     places, groups = list(_places(cluster.topics, sources, request.partitions)), _Groups(config, cluster)
+    times = ExampleTimes(config)
+
+    def completed(messages: Iterable[PublishedMessage]) -> list[PublishedMessage]:
+        found = [groups.named(message) for message in messages]
+        known = times.of(message.example for message in found if message.example is not None)
+        return [
+            message._replace(timestamp_ms=known.get(message.example or _NONE, message.timestamp_ms))
+            for message in found
+        ]
+
     with closing(CommittedReader(config.kafka, config.worker.group)) as reader:
         ranges = {place: reader.committed_range(*place) for place in places}
         ends = {place: log.high for place, log in ranges.items()}
         left = request.limit
         if request.start == "newest":
             newest = _newest(reader, ranges, sources, left or 0, stopping)
-            yield list(map(groups.named, newest))
+            yield completed(newest)
             left, starts = None, ends
         else:
             starts = {place: _start(request.start, place, log) for place, log in ranges.items()}
         reader.begin(starts)
         for records in reader.read_to(None if request.follow else ends, stopping):
             found = _parsed(records, sources)[:left]
-            yield list(map(groups.named, found))
+            yield completed(found)
             left = None if left is None else left - len(found)
             if left == 0:
                 break

@@ -83,7 +83,7 @@ def command(
 
     Only committed messages are shown (`isolation.level=read_committed`), in the order of each partition; the newest of
     several partitions in the order of their times. An example is shown as partition@offset of the examples topic, with
-    its own time; a model by the first digits of its fingerprint, and by its group if that is another one. The first
+    its event time; a model by the first digits of its fingerprint, and by its group if that is another one. The first
     SIGINT or SIGTERM ends the command.
     """
     if isinstance(start, int) and (only is None or len(partitions) != 1):

@@ -269,3 +269,21 @@ def test_what_steers_a_terminal_is_escaped(sign: str) -> None:
     assert shown.isprintable()
     assert shown.isascii()
     assert shown != "ab"
+
+
+def test_the_time_is_the_one_that_the_worker_used(kafka: str, topic: TopicFactory, tmp_path: Path) -> None:
+    """That in the record, where `input.timestamp` names a field; otherwise the record's own."""
+    published = Published(kafka, create_worker_topics(topic, 2), tmp_path)
+    records = [{"at": f"2024-05-01T10:00:{second:02}Z", "x": 1} for second in range(30)]
+    own_ms = 1_700_000_000_000
+    published.send("examples", 0, [(json.dumps(record).encode(), own_ms) for record in records])
+    answers = [{**each, "topic": published.topics["examples"]} for each in published.predictions[0][:20]]
+    published.send("predictions", 0, [(msgpack.packb(answer), own_ms) for answer in answers])
+    options = ("--only", "predictions", "--partition", 0, "--limit", 20)
+    assert {each["timestamp_ms"] for each in published.facts(*options)} == {own_ms}
+    published.config = write_config(
+        tmp_path / "mapped.toml", kafka, topics=published.topics, input={"features": "*", "timestamp": "at"}
+    )
+    found = published.facts(*options)
+    assert [each["timestamp_ms"] for each in found] == [1_714_557_600_000 + 1000 * each["offset"] for each in found]
+    assert len(found) == 20

@@ -314,7 +314,7 @@ ALLOWED: dict[str, set[str]] = {
 HOMES = {
     "confluent_kafka": {"adapters", "demo"},
     "prometheus_client": {"monitoring", "adapters", "demo"},
-    "msgspec": {"adapters"},
+    "msgspec": {"records", "adapters"},
     "starlette": {"adapters"},
     "uvicorn": {"adapters"},
     "pydantic": {"config", "untrusted"},

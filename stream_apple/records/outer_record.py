@@ -8,7 +8,6 @@ A framed record loses its frame, because its schema has no such field. It become
 the mapping makes the same example as of the framed record.
 """
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -21,7 +20,8 @@ from stream_apple.records.framing import Schemas
 from stream_apple.records.mapper import RecordMapper, fields_of
 from stream_apple.records.mapping import FieldKind, InputMapping
 from stream_apple.records.message.first_bytes import is_json, schema_of
-from stream_apple.records.message.outer_map import LabelAndWeight, added_to_json, key_of_id, map_header
+from stream_apple.records.message.json_text import with_members
+from stream_apple.records.message.outer_map import LabelAndWeight, key_of_id, map_header
 from stream_apple.records.message.reasons import Reason
 from stream_apple.records.parsing import RefusedError, check_size, parsed_record
 from stream_apple.records.values import category_text, float_of
@@ -58,10 +58,11 @@ class OuterRecord(NamedTuple):
         added: dict[str, object] = {mapping.label: spelling_of(numbers.label, mapping)}
         if numbers.weight is not None:
             added[mapping.weight] = numbers.weight
+        if is_json(self.value):
+            return with_members(self.value, added)
         if self.names.isdisjoint(added):
-            return added_to_json(self.value, added) if is_json(self.value) else _added_to_msgpack(self.value, added)
-        fields = fields_of(parsed_record(self.value)) | added
-        return _json(fields) if is_json(self.value) else _msgpack(fields)
+            return _added_to_msgpack(self.value, added)
+        return _msgpack(fields_of(parsed_record(self.value)) | added)
 
 
 def spelling_of(label: float, mapping: InputMapping) -> object:
@@ -142,14 +143,6 @@ def _plain(value: Any, path: str, mapper: RecordMapper) -> object:  # noqa: ANN4
 
 def _nothing(value: object) -> msgpack.ExtType:
     return msgpack.ExtType(_UNREADABLE, str(value).encode())
-
-
-def _json(fields: Mapping[str, object]) -> bytes:
-    try:
-        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:
-        found = "one that is infinite as a float"
-        raise RefusedError(Reason.BAD_VALUE, "numbers of JSON beside a label that is replaced", found) from None
 
 
 def _msgpack(fields: object) -> bytes:

@@ -1,10 +1,9 @@
 """From the bytes of a record to Python's own types, for the mapping: JSON, msgpack, and records framed by a schema.
 
-A map in which a key occurs twice is refused. The product's own messages are not read here, but by the kernels of
-`records/message`.
+A map of msgpack in which a key occurs twice is refused; of an object of JSON the last value counts. The product's own
+messages are not read here, but by the kernels of `records/message`.
 """
 
-import json
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
@@ -13,18 +12,13 @@ import msgpack
 from stream_apple.records.framing import Schemas
 from stream_apple.records.message.first_bytes import FRAME_BYTES, is_json, schema_of
 from stream_apple.records.message.found import foreign
+from stream_apple.records.message.json_text import MOST_NESTED, JsonError, is_nested, parsed
 from stream_apple.records.message.reasons import Reason
-from stream_apple.records.spelling import MOST_PARTS, ParseError, check_parts, refuse_too_many_parts
+from stream_apple.records.spelling import MOST_PARTS, ParseError, refuse_too_many_parts
 
 _MAP_OR_OBJECT = "a msgpack map or a JSON object"
 AS_DATETIME = 3
 """With timestamp=3 msgpack reads a timestamp as an aware datetime."""
-MOST_NESTED = 64
-"""How deep maps and lists may be nested, the record included, also where no feature is made of them.
-
-Without a bound it would be the interpreter's version, and how deep its stack is just then, that decide which record is
-refused.
-"""
 
 
 class RefusedError(ParseError):
@@ -87,66 +81,23 @@ class Parts:
             refuse_too_many_parts("values", self.count)
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise RefusedError(Reason.MALFORMED, "finite numbers", name)
-
-
 def check_nesting(found: object) -> None:
     """Raise RefusedError for maps and lists that are nested more than MOST_NESTED deep."""
-    level: list[Any] = [found] if isinstance(found, dict | list | tuple) else []
-    for _ in range(MOST_NESTED):
-        level = [
-            each
-            for holder in level
-            for each in (holder.values() if isinstance(holder, dict) else holder)
-            if isinstance(each, dict | list | tuple)
-        ]
-        if not level:
-            return
-    _refuse_deep()
+    if is_nested(found):
+        _refuse_deep()
 
 
 def _refuse_deep() -> NoReturn:
     raise RefusedError(Reason.TOO_DEEP, f"maps and lists nested at most {MOST_NESTED} deep", "more")
 
 
-_JSON = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_refuse_constant)
-
-
-def parsed_json(text: str) -> object:
-    """Return what a text of JSON holds; RefusedError if it is not JSON; ParseError if it has too many parts."""
-    check_parts(text, "values", ",[{")
+def parsed_json(text: str | bytes) -> object:
+    """Return what a text of JSON holds; RefusedError if it is not JSON, is too deep, or would need too much memory."""
     try:
-        found = _JSON.decode(text)
-    except json.JSONDecodeError as error:
-        raise RefusedError(Reason.MALFORMED, "a JSON object", f"{error.msg} at column {error.colno}") from None
-    except RecursionError:
-        _refuse_deep()
-    except ValueError:
-        raise RefusedError(Reason.MALFORMED, "finite numbers", "an integer of thousands of digits") from None
-    if text.count("{") + text.count("[") > MOST_NESTED:
-        check_nesting(found)
-    if "\\u" in text:
-        _refuse_lone_surrogates(found)
-    return found
-
-
-def _refuse_lone_surrogates(found: object) -> None:
-    # JSON can spell half a character, which no UTF-8 message can hold.
-    try:
-        json.dumps(found, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = f"the lone surrogate {error.object[error.start]!a}"
-        raise RefusedError(Reason.MALFORMED, "text that UTF-8 can hold", half) from None
-
-
-def parsed_json_bytes(value: bytes) -> object:
-    """Return what JSON in UTF-8 holds; errors are those of `parsed_json`, and RefusedError if it is not UTF-8."""
-    try:
-        text = value.decode()
-    except UnicodeDecodeError as error:
-        raise RefusedError(Reason.MALFORMED, "JSON in UTF-8", f"byte 0x{value[error.start]:02x}") from None
-    return parsed_json(text)
+        # A lone surrogate becomes bytes that are no UTF-8, which are refused.
+        return parsed(text if isinstance(text, bytes) else text.encode(errors="surrogatepass"))
+    except JsonError as error:
+        raise RefusedError(error.reason, error.expected, error.found) from None
 
 
 def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
@@ -165,7 +116,7 @@ def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
         framed = f"a record framed by schema {schema} of a registry (registry.url names it)"
         raise RefusedError(Reason.MALFORMED, _MAP_OR_OBJECT, framed)
     if is_json(value):
-        return parsed_json_bytes(value)
+        return parsed_json(value)
     parts = Parts()
     try:
         found = msgpack.unpackb(

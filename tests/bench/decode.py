@@ -1,7 +1,6 @@
 """Time per named feature decoded, and per prediction encoded: `python tests/bench/decode.py`.
 
-Records are like those of the planted benchmark: 57 of 20,000 binary features, the low numbers more often. Where msgspec
-is installed, JSON is also read by it, and its msgpack by the decoder: what a kept parser would cost.
+Records are like those of the planted benchmark: 57 of 20,000 binary features, the low numbers more often.
 """
 
 import json
@@ -9,8 +8,6 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
@@ -26,7 +23,7 @@ from stream_apple.records.mapping import InputMapping
 from stream_apple.records.message.decode import Decoder
 from stream_apple.records.message.encode import PredictionEncoder
 from stream_apple.records.message.prediction_formats import FormatName, PredictionFormat
-from stream_apple.records.parsing import parsed_json_bytes
+from stream_apple.records.parsing import parsed_json
 from stream_apple.records.record_reader import MappedReader
 
 RECORDS, FEATURES, VOCABULARY, ROUNDS = 1000, 57, 20_000, 201
@@ -96,7 +93,7 @@ class Known:
         self._parsers = [
             avro_parser(json.dumps(AVRO), []),
             protobuf_parser(f'syntax = "proto3"; message R {{ double clicked = 1; {proto} }}', {}),
-            parsed_json_bytes,
+            parsed_json,
         ]
 
     def parsed(self, schema: int, payload: bytes) -> object:
@@ -150,26 +147,15 @@ def _written(example: object, form: str) -> bytes:
     return json.dumps(example).encode() if form.startswith("JSON") else packed
 
 
-def decode_by_msgspec(decoder: Decoder, values: list[bytes]) -> None:
-    """Read JSON into Python's objects, write them as msgpack, and decode that."""
-    msgspec = import_module("msgspec")
-    read, write = msgspec.json.Decoder().decode, msgspec.msgpack.Encoder().encode
-    decoder.decode([write(read(value)) for value in values])
-
-
 def main() -> None:
     """Print what was measured, on what."""
-    print(header("numba", "numpy", "msgpack"))
+    print(header("numba", "numpy", "msgpack", "msgspec"))
     print(f"{RECORDS} records of {FEATURES} features, median of {ROUNDS} rounds, one thread")
     decoder = Decoder(LIMITS)
     for form, values in batches().items():
         size = sum(map(len, values)) / RECORDS
         spent = nanoseconds(f"decode, {form}", partial(decoder.decode, values), RECORDS * FEATURES, "feature")
         print(f"decode  {form:31} {size:6.0f} bytes a record  {spent} a feature")
-        if form.startswith("JSON") and find_spec("msgspec"):
-            work = partial(decode_by_msgspec, decoder, values)
-            spent = nanoseconds(f"decode, {form}, by msgspec", work, RECORDS * FEATURES, "feature")
-            print(f"        {'by msgspec':46}  {spent} a feature")
     mapped = Decoder(LIMITS, reader=MappedReader(InputMapping(label="clicked", features="*")))
     for form, pair in flat_records().items():
         for way, chosen in {"as features": decoder, "by [input]": mapped}.items():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from stream_apple.config import Config
 from stream_apple.config.secrets import conceal
 from stream_apple.errors import BrokerError, ConfigurationError
-from stream_apple.records.parsing import parsed_json_bytes
+from stream_apple.records.parsing import parsed_json
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -147,7 +147,7 @@ def _parser(schema: "Schema", referenced: Mapping[str, str]) -> Parse:
     """Return the parser of the payloads of one schema; `referenced` has the schemas that it refers to, by name."""
     text, kind = schema.schema_str or "", schema.schema_type or "AVRO"
     if kind == "JSON":
-        return parsed_json_bytes
+        return parsed_json
     # Each brings a library along, which a topic of the other format does without.
     if kind == "AVRO":
         from stream_apple.adapters.registry.avro_payloads import avro_parser

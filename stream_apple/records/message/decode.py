@@ -1,7 +1,7 @@
 """Decoding of fetched records into a batch, with the reason for each record that was refused.
 
-This module owns the arrays that the parser fills, and reuses them. `parse.py` knows the format, and
-`json_transcoding.py` turns JSON into it.
+This module owns the arrays that the parser fills, and reuses them. `parse.py` knows the format, and `json_text.py`
+makes msgpack of JSON.
 """
 
 import threading
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch, Columns, Limits
 from stream_apple.records.message.first_bytes import is_json
-from stream_apple.records.message.json_transcoding import place_in_json, transcode
+from stream_apple.records.message.json_text import JsonError, as_msgpack
 from stream_apple.records.message.msgpack_reader import MAX_DEPTH, Bytes
-from stream_apple.records.message.parse import JSON_FOUND, parse
+from stream_apple.records.message.parse import parse
 from stream_apple.records.message.reasons import Reason
 from stream_apple.records.message.rejects import explain
 
@@ -58,7 +58,8 @@ class Decoded(NamedTuple):
     batch    the m good rows
     rows     int64[m]      index of the record that each row came from, ascending
     reasons  uint8[n]      a `Reason`; 0 = good
-    places   int64[n]      byte in the record at which the fault was found; -1 if good
+    places   int64[n]      byte in the record at which the fault was found, or in the msgpack of a record of JSON;
+                           -1 if good
     buffer   uint8[...]    all records as msgpack, one after another
     ids      int64[m, 2]   start and stop in `buffer` of the raw msgpack of `id`; equal = no id
 
@@ -125,42 +126,50 @@ class Decoder:
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, all that `decode` runs."""
-        # A good record, a fault that the transcoding finds, and one that the parser finds.
-        self.decode([b'{"features": {"city": "Rome"}}', b"{", b'{"features": 0}'])
+        self.decode([b'{"features": {"city": "Rome"}}', b"{", b"\x80"])
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode the values of `n` records into examples; a record that can't be used has its reason in `reasons`."""
         if self._reader is not None:
             return self._decode_read(self._reader.read(values, self._limits.max_record_bytes))
-        buffer, sizes = _joined(values)
         reasons, places = np.zeros(len(values), np.uint8), np.zeros(len(values), np.int64)
-        decoded = self._parsed(buffer, sizes, self._limits, reasons, places)
-        if decoded is not None:
-            return decoded
-        # Some records are JSON. The limit on their size is checked here, as their msgpack may be longer.
-        buffer, sizes = transcode(buffer, sizes, self._limits.max_record_bytes, reasons, places)
-        refused = reasons != Reason.OK
-        decoded = self._parsed(buffer, sizes, self._limits._replace(max_record_bytes=_ANY_SIZE), reasons, places)
-        if decoded is None:
-            raise AssertionError("expected no JSON among records that were transcoded")
-        for record in np.flatnonzero((reasons != Reason.OK) & ~refused).tolist():
-            value = values[record]
-            if value is not None and is_json(value):
-                places[record] = place_in_json(value, int(places[record]))
-        return decoded
+        decoded = self._parsed(values, self._limits, reasons, places)
+        # The parser refuses JSON at its first byte.
+        begun = np.flatnonzero((reasons == Reason.WRONG_TYPE) & (places == 0)).tolist()
+        objects = [(record, value) for record in begun if is_json(value := values[record] or b"")]
+        return self._decode_json(values, objects, reasons, places) if objects else decoded
 
     def message(self, value: bytes | None) -> bytes | None:
-        """Return a record as a message of the product's own; b"" if the reader refuses it."""
-        return value if self._reader is None else self._reader.read([value], self._limits.max_record_bytes).messages[0]
+        """Return a record as msgpack in the product's own format; b"" if it can't be read."""
+        if self._reader is not None:
+            return self._reader.read([value], self._limits.max_record_bytes).messages[0]
+        try:
+            return as_msgpack(value) if value is not None and is_json(value) else value
+        except JsonError:
+            return b""
+
+    def _decode_json(
+        self,
+        values: Sequence[bytes | None],
+        objects: Sequence[tuple[int, bytes]],
+        reasons: NDArray[np.uint8],
+        places: NDArray[np.int64],
+    ) -> Decoded:
+        """Decode records some of which are JSON: `objects`, with their numbers. All others have been parsed before."""
+        messages = list(values)
+        for record, value in objects:
+            try:
+                messages[record], reasons[record] = as_msgpack(value), Reason.OK
+            except JsonError as error:
+                messages[record], reasons[record] = b"", error.reason
+        # The limit on sizes was checked before, and msgpack may be longer.
+        return self._parsed(messages, self._limits._replace(max_record_bytes=_ANY_SIZE), reasons, places)
 
     def _decode_read(self, read: ReadRecords) -> Decoded:
         """Decode the messages that a reader has made of records, however long they are."""
-        buffer, sizes = _joined(read.messages)
-        reasons, places, refused = read.reasons, np.zeros(len(sizes), np.int64), read.reasons != Reason.OK
+        reasons, places, refused = read.reasons, np.zeros(len(read.messages), np.int64), read.reasons != Reason.OK
         limits = self._limits._replace(max_record_bytes=_ANY_SIZE)
-        decoded = self._parsed(buffer, sizes, limits, reasons, places)
-        if decoded is None:
-            raise AssertionError("expected messages of msgpack, found JSON")
+        decoded = self._parsed(read.messages, limits, reasons, places)
         faults = dict(read.faults)
         for record in np.flatnonzero((reasons != Reason.OK) & ~refused).tolist():
             reason, place = Reason(int(reasons[record])), int(places[record])
@@ -170,10 +179,11 @@ class Decoder:
         return decoded._replace(faults=faults, timestamps=timestamps, left_out=read.left_out[decoded.rows])
 
     def _parsed(
-        self, buffer: Bytes, sizes: NDArray[np.int64], limits: Limits, reasons: Bytes, places: NDArray[np.int64]
-    ) -> Decoded | None:
-        """Parse the records that are not refused already; return None if one of them is JSON."""
-        n = len(sizes)
+        self, values: Sequence[bytes | None], limits: Limits, reasons: Bytes, places: NDArray[np.int64]
+    ) -> Decoded:
+        """Parse the records that are not refused already."""
+        buffer, sizes = _joined(values)
+        n = len(values)
         scratch = self._scratch
         scratch.reserve(_most_entries(sizes, limits))
         out = Columns(
@@ -188,9 +198,6 @@ class Decoder:
             attributes=scratch.attributes,
         )
         m = parse(buffer, sizes, limits, out, reasons, places, scratch.pending)
-        if m == JSON_FOUND:
-            reasons[:] = Reason.OK
-            return None
         z = int(out.indptr[m])
         batch = Batch(
             out.indptr[: m + 1],

@@ -13,8 +13,6 @@ import numpy as np
 
 from stream_apple.core.ngrams import NO_NGRAMS, NgramSizes, ngram_key, size_of
 from stream_apple.records.message.feature_hashing import feature_key, index_key
-from stream_apple.records.message.first_bytes import is_json
-from stream_apple.records.message.json_transcoding import as_msgpack
 
 MOST_NAMES = 65_536
 LONGEST_NAME = 100
@@ -33,14 +31,13 @@ class _Map(tuple[tuple[bytes, object], ...]):
 
 
 def names_in(value: bytes | None, ngrams: NgramSizes = NO_NGRAMS) -> Iterator[tuple[int, str]]:
-    """Yield key and name of each base feature of an example; nothing if the record is not an example.
+    """Yield key and name of each base feature of an example in msgpack; nothing if the message is not an example.
 
     `name`, `namespace^name`, `name=category`, or `#index` of the packed form; and `namespace^name^next` of an n-gram.
     """
     most = _MOST_OF_A_RECORD * ngrams.largest
     try:
-        packed = as_msgpack(value) if value and is_json(value) else value
-        found = list(islice(_names(_features_of(packed or b""), ngrams), most))
+        found = list(islice(_names(_features_of(value or b""), ngrams), most))
     except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
         return
     yield from found

@@ -4,7 +4,6 @@ This code is slow and plain, as it runs for dead letters only.
 """
 
 import codecs
-import re
 from typing import Any
 
 import msgpack
@@ -13,48 +12,21 @@ from stream_apple.records.message import msgpack_tags as mp
 from stream_apple.records.message.first_bytes import framing
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-_NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*")
-_WORD = re.compile(rb"-?[A-Za-z][A-Za-z0-9]*")
 LONGEST_QUOTE = 40
 LOOKED_AT = 4 * LONGEST_QUOTE
 """How many bytes of what is quoted are looked at."""
-_JSON_KINDS = {b"{": "an object", b"[": "an array"}
-_WORDS = {b"true": "a bool", b"false": "a bool", b"null": ""}
 _MSGPACK_KINDS = {
-    mp.NIL: "nil",
-    mp.BOOL: "a bool",
+    mp.NIL: "null",
+    mp.BOOL: "a boolean",
     mp.INT: "a number",
     mp.FLOAT: "a number",
-    mp.STR: "a str",
-    mp.BIN: "a bin",
+    mp.STR: "a string",
+    mp.BIN: "bytes",
     mp.EXT: "an extension",
     mp.ARRAY: "an array",
     mp.MAP: "a map",
 }
 _QUOTED_KINDS = {mp.BOOL, mp.INT, mp.FLOAT, mp.STR, mp.BIN}
-
-
-def found_in_json(value: bytes, place: int) -> str:
-    """Describe what stands at byte `place` of a record of JSON."""
-    if place >= len(value):
-        return "the end of the record"
-    first = value[place : place + 1]
-    if first in _JSON_KINDS:
-        return _JSON_KINDS[first]
-    if first == b'"':
-        found = _STRING.match(value, place, place + LOOKED_AT)
-        assert found is not None
-        return f"a string: {quoted(found.group()[1:].removesuffix(first))}"
-    number = _NUMBER.match(value, place, place + LOOKED_AT)
-    if number is not None:
-        return f"a number: {quoted(number.group())[1:-1]}"
-    word = _WORD.match(value, place, place + LOOKED_AT)
-    if word is not None:
-        kind = _WORDS.get(word.group(), "")
-        quote = quoted(word.group())[1:-1]
-        return f"{kind}: {quote}" if kind else quote
-    return f"byte 0x{value[place]:02x}" if not 0x20 < value[place] < 0x7F else quoted(first)
 
 
 def found_in_msgpack(value: bytes, place: int) -> str:
@@ -80,6 +52,8 @@ def found_in_msgpack(value: bytes, place: int) -> str:
             quote = ascii(content.decode(errors="replace"))
         case mp.BIN:
             quote = ascii(content)
+        case mp.BOOL:
+            quote = "true" if value[place] == mp.TAG_TRUE else "false"
         case _:
             quote = ascii(lenient_unpacker(value[place : start + size]).unpack())
     return f"{_MSGPACK_KINDS[kind]}: {shortened(quote)}"

@@ -4,7 +4,6 @@ The bytes of a message are checked to be one whole map of msgpack, or object of 
 are not looked at, and stay as they are.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from stream_apple.core.jit import kernel, routine
 from stream_apple.records.message import msgpack_tags as mp
 from stream_apple.records.message.first_bytes import is_json
-from stream_apple.records.message.json_transcoding import place_in_json, transcode
+from stream_apple.records.message.json_text import JsonError, as_msgpack, with_members
 from stream_apple.records.message.msgpack_reader import (
     MAX_DEPTH,
     OK,
@@ -38,9 +37,6 @@ _COLUMNS = 11
 _NO_UTF8 = b"\xc1"
 """A byte that never occurs in UTF-8: the keys of ids that are not str begin with it."""
 
-_JSON = json.JSONDecoder(parse_int=str, parse_float=str)
-"""It tells where a value ends; Python makes no integers of thousands of digits."""
-
 
 class Field(NamedTuple):
     """Where a field is in its message: where its key starts, where its value starts, and where it stops, in bytes."""
@@ -53,7 +49,7 @@ class Field(NamedTuple):
 class OuterMap(NamedTuple):
     """One message that has an id, and where its fields are.
 
-    value   the message, as msgpack
+    value   the message, as msgpack, to which the places belong
     id      `key_of_id` of the message's id
     body    the first byte after the header of the map
     label   where the label is, if there is one
@@ -88,35 +84,19 @@ class OuterMap(NamedTuple):
 
     def labelled(self, numbers: "LabelAndWeight") -> bytes:
         """Return the message with these numbers in place of its own; all else stays as it is."""
+        if self.source is not None:
+            return with_members(self.source, numbers.named)
         label, weight = self.label, None if numbers.weight is None else self.weight
         pairs = self.pairs + len(numbers.named)
-        if self.source is None and label is None and weight is None:
+        if label is None and weight is None:
             header = _SHORT_HEADERS[pairs] if pairs < len(_SHORT_HEADERS) else map_header(pairs)
             return header + self.value[self.body :] + numbers.packed
-        if self.source is not None:
-            return self._labelled_json(self.source, numbers.named)
         parts, at = [], self.body
         for field in sorted(field for field in (label, weight) if field is not None):
             parts.append(self.value[at : field.start])
             at = field.stop
         parts.append(self.value[at:])
         return b"".join((map_header(pairs - len(parts) + 1), *parts, numbers.packed))
-
-    def _labelled_json(self, source: bytes, added: Mapping[str, float]) -> bytes:
-        """Return the object with these members in place of its own; its other bytes stay, whatever numbers they are."""
-        places = {
-            name: place_in_json(source, field.value)
-            for name, field in (("label", self.label), ("weight", self.weight))
-            if field is not None and name in added
-        }
-        found = source
-        for name in sorted(places, key=places.__getitem__, reverse=True):  # places before the last one stay as they are
-            start = places[name]
-            after = source[start:].decode()
-            _, stop = _JSON.raw_decode(after)
-            found = found[:start] + json.dumps(added[name]).encode() + found[start + len(after[:stop].encode()) :]
-        others = {name: number for name, number in added.items() if name not in places}
-        return added_to_json(found, others) if others else found
 
 
 @routine
@@ -166,7 +146,6 @@ def _fields(buffer: Bytes, first: int, end: int, out: NDArray[np.int64], pending
 def _find(
     buffer: Bytes,
     sizes: NDArray[np.int64],
-    max_bytes: int,
     out: NDArray[np.int64],
     reasons: Bytes,
     places: NDArray[np.int64],
@@ -175,15 +154,10 @@ def _find(
     """Write `out`, int64[n, _COLUMNS], and the fault of each message that has no fault yet."""
     first = 0
     for row in range(sizes.size):
-        end = first + max(sizes[row], 0)
+        end = first + sizes[row]
         if reasons[row] == OK:
-            if sizes[row] < 0:
-                reasons[row] = Reason.NULL_VALUE
-            elif sizes[row] > max_bytes:
-                reasons[row] = Reason.RECORD_TOO_LARGE
-            else:
-                place, fault = _fields(buffer, first, end, out[row], pending)
-                reasons[row], places[row] = fault, place - first
+            place, fault = _fields(buffer, first, end, out[row], pending)
+            reasons[row], places[row] = fault, place - first
         first = end
 
 
@@ -191,7 +165,7 @@ class Opened(NamedTuple):
     """The outer maps of `n` messages, and their faults.
 
     maps    one for each message; None where there is a fault
-    faults  number of the message -> the reason, and the byte of the fault in the message as it came
+    faults  number of the message -> the reason, and the byte of the fault in the message, of JSON in its msgpack
     """
 
     maps: Sequence[OuterMap | None]
@@ -200,25 +174,22 @@ class Opened(NamedTuple):
 
 def open_maps(values: Sequence[bytes | None], max_bytes: int) -> Opened:
     """Find the fields of messages; one that is no map, or has no id, has a fault."""
-    whole = [value or b"" for value in values]
-    sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
+    messages = [value or b"" for value in values]
     reasons, places = np.zeros(len(values), np.uint8), np.zeros(len(values), np.int64)
-    buffer = np.frombuffer(b"".join(whole), np.uint8)
     sources: list[bytes | None] = [None] * len(values)
-    messages: Sequence[bytes] = whole
-    most = max_bytes
-    if any(map(is_json, whole)):
-        sources = [value if is_json(value) else None for value in whole]
-        buffer, sizes = transcode(buffer, sizes, max_bytes, reasons, places)
-        ends = np.cumsum(np.maximum(sizes, 0))
-        everything = buffer.tobytes()
-        messages = [
-            everything[end - size : end] for end, size in zip(ends.tolist(), sizes.clip(0).tolist(), strict=True)
-        ]
-        most = buffer.size  # no further limit: `transcode` has checked the sizes
+    for number, value in enumerate(values):
+        if value is None or len(value) > max_bytes:
+            messages[number], reasons[number] = b"", Reason.NULL_VALUE if value is None else Reason.RECORD_TOO_LARGE
+        elif is_json(value):
+            sources[number] = value
+            try:
+                messages[number] = as_msgpack(value)
+            except JsonError as error:
+                messages[number], reasons[number] = b"", error.reason
+    sizes = np.fromiter(map(len, messages), np.int64, len(messages))
     out = np.empty((len(values), _COLUMNS), np.int64)
-    refused = reasons != Reason.OK
-    _find(buffer, sizes, most, out, reasons, places, np.empty(MAX_DEPTH, np.int64))
+    buffer = np.frombuffer(b"".join(messages), np.uint8)
+    _find(buffer, sizes, out, reasons, places, np.empty(MAX_DEPTH, np.int64))
     maps: list[OuterMap | None] = [
         OuterMap(
             message,
@@ -233,19 +204,13 @@ def open_maps(values: Sequence[bytes | None], max_bytes: int) -> Opened:
         else None
         for message, row, source, reason in zip(messages, out.tolist(), sources, reasons.tolist(), strict=True)
     ]
-    faults: dict[int, tuple[Reason, int]] = {}
-    for number in np.flatnonzero(reasons).tolist():
-        place, source = int(places[number]), sources[number]
-        if source is not None and not refused[number]:
-            place = place_in_json(source, place)
-        faults[number] = Reason(int(reasons[number])), place
-    return Opened(maps, faults)
+    refused = np.flatnonzero(reasons).tolist()
+    return Opened(maps, {number: (Reason(int(reasons[number])), int(places[number])) for number in refused})
 
 
 def warm_up_outer_maps() -> None:
     """Compile, or load from the cache, all that `open_maps` runs."""
     open_maps([b"\x81\xa2id\x01"], 100)
-    open_maps([b"{}", b'{"id": 1}'], 100)
 
 
 def _other_id(message: bytes, row: Sequence[int]) -> bytes:
@@ -281,9 +246,3 @@ def map_header(pairs: int) -> bytes:
 
 
 _SHORT_HEADERS = [map_header(pairs) for pairs in range(16)]
-
-
-def added_to_json(source: bytes, added: Mapping[str, object]) -> bytes:
-    """Return an object of JSON that is not empty, with members that it does not have; its other bytes stay."""
-    start = source.index(b"{") + 1
-    return source[:start] + json.dumps(added, separators=(",", ":")).encode()[1:-1] + b"," + source[start:]

@@ -3,8 +3,6 @@
 This module defines the example format, which `docs/wire-format.md` describes. A record becomes a row or gets a
 `Reason`: that of its first fault in the order of the bytes. No byte outside a record is read for it, whatever lengths
 the record claims.
-
-If a record is JSON, parsing ends with JSON_FOUND; the caller transcodes the records and parses them again.
 """
 
 import numpy as np
@@ -13,7 +11,6 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Columns, Limits
 from stream_apple.core.jit import kernel, routine
 from stream_apple.records.message import msgpack_tags as mp
-from stream_apple.records.message.json_reader import begins_object
 from stream_apple.records.message.msgpack_reader import (
     OK,
     Bytes,
@@ -29,11 +26,8 @@ from stream_apple.records.message.msgpack_reader import (
 from stream_apple.records.message.parse_features import read_features
 from stream_apple.records.message.reasons import Reason
 
-JSON_FOUND = -1
-
-
 _LABEL, _WEIGHT, _ID, _FEATURES = word_of(b"label"), word_of(b"weight"), word_of(b"id"), word_of(b"features")
-FEATURES_BIT, _LABEL_BIT, _WEIGHT_BIT, _ID_BIT = 1, 2, 4, 8
+_FEATURES_BIT, _LABEL_BIT, _WEIGHT_BIT, _ID_BIT = 1, 2, 4, 8
 
 
 @routine
@@ -87,10 +81,10 @@ def _weight(buffer: Bytes, at: int, end: int, max_weight: float, out: Columns, r
 
 
 @routine
-def known_key(word: np.uint64, size: int) -> int:
+def _known_key(word: np.uint64, size: int) -> int:
     """Return the bit of a known key, given its bytes as of `str_at`; 0 for any other."""
     if size == 8 and word == _FEATURES:
-        return FEATURES_BIT
+        return _FEATURES_BIT
     if size == 5 and word == _LABEL:
         return _LABEL_BIT
     if size == 6 and word == _WEIGHT:
@@ -118,11 +112,11 @@ def _record(
         start, at, fault, word = str_at(buffer, key_at, end)
         if fault != OK:
             return key_at, fault
-        known = known_key(word, at - start)
+        known = _known_key(word, at - start)
         if seen & known:
             return key_at, Reason.DUPLICATE_KEY
         seen |= known
-        if known == FEATURES_BIT:
+        if known == _FEATURES_BIT:
             at, fault = read_features(buffer, at, end, limits.max_features, out, row)
         elif known == _LABEL_BIT:
             at, fault = _label(buffer, at, end, limits, out, row)
@@ -136,7 +130,7 @@ def _record(
             return at, fault
     if at != end:
         return at, Reason.MALFORMED
-    if not seen & FEATURES_BIT:
+    if not seen & _FEATURES_BIT:
         return at, Reason.NO_FEATURES
     return at, OK
 
@@ -151,7 +145,7 @@ def parse(
     places: NDArray[np.int64],
     pending: NDArray[np.int64],
 ) -> int:
-    """Parse the records, one after another in `buffer`; return how many are good, or JSON_FOUND if one is JSON.
+    """Parse the records, one after another in `buffer`; return how many are good.
 
     sizes    int64[n], bytes of each record; -1 = null, which takes no bytes
     reasons  uint8[n], written: the fault of each record; a record that has a reason already is not parsed
@@ -174,8 +168,6 @@ def parse(
             reason = Reason.RECORD_TOO_LARGE
         else:
             place, reason = _record(buffer, first, end, limits, out, row, pending)
-            if reason == Reason.WRONG_TYPE and place == first and begins_object(buffer, first, end):
-                return JSON_FOUND
         reasons[record] = reason
         places[record] = place - first
         if reason == OK:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from stream_apple.records.message.enclosing_key import enclosing_key_of_json, enclosing_key_of_msgpack
+from stream_apple.records.message.enclosing_key import enclosing_keys
 from stream_apple.records.message.first_bytes import is_json
-from stream_apple.records.message.found import LOOKED_AT, found_in_json, found_in_msgpack, lenient_unpacker, shortened
+from stream_apple.records.message.found import LOOKED_AT, found_in_msgpack, lenient_unpacker, shortened
+from stream_apple.records.message.json_text import JsonError, as_msgpack
 from stream_apple.records.message.reasons import Reason
 
 if TYPE_CHECKING:
@@ -18,28 +19,22 @@ if TYPE_CHECKING:
     from stream_apple.core.batch import Limits
 
 _TYPES = {
-    "label": "a number or nil",
-    "weight": "a number",
-    "id": "a str, bin or int",
-    "features": "a map of names to numbers, bools or strs, of namespaces to such maps, or "
-    "{indices: bin, values: bin}, and one of these forms throughout",
-}
-_JSON_TYPES = {
     "label": "a number or null",
     "weight": "a number",
-    "id": "a string or an integer of 64 bits",
-    "features": "an object of names to numbers, bools or strings, or of namespaces to such objects, "
-    "and one of these forms throughout",
+    "id": "a string, bytes, or an integer of 64 bits",
+    "features": "a map of names to numbers, booleans, or strings, of namespaces to such maps, or "
+    "{indices: bytes, values: bytes}, and one of these forms throughout",
 }
 
 
 def explain(
     reason: Reason, place: int, value: bytes | None, limits: Limits, *, names: Mapping[str, str] | None = None
 ) -> str:
-    """Explain in ASCII what was expected, what was found, and where; `place` is a byte of the record's `value`.
+    """Explain in ASCII what was expected, what was found, and where.
 
-    names  key -> its name in the source, if `value` was made of a record of another shape, or of a line of a file. Then
-           the text names no byte, since nobody has seen these bytes
+    place  a byte of the record's `value`, or of its msgpack if it is JSON, as in `Decoded.places`
+    names  key -> its name in the source, if `value` was made of a record of another shape, or of a line of a file;
+           then, as for JSON, the text names no byte
 
     For reasons that are not in the record's value, `place` and `value` do not matter.
     """
@@ -52,7 +47,8 @@ def explain(
             return "expected an example, found it named in worker.skip: it is neither decoded nor learned"
         case Reason.NO_ID:
             return (
-                "expected a key 'id' with a str, bin or int, by which impression and outcomes are matched, found none"
+                "expected a key 'id' with a string, bytes, or an integer, by which impressions and outcomes are "
+                "matched, found none"
             )
         case Reason.NO_LABEL:
             return "expected a key 'label' with a number in an outcome, found none"
@@ -65,36 +61,34 @@ def explain(
     if not value:
         return "expected a msgpack map or a JSON object, found no bytes"
     if is_json(value):
-        key, ended = enclosing_key_of_json(value, place)
-        if reason is Reason.MALFORMED:
-            whole = "a whole JSON object" if place >= len(value) else "JSON in UTF-8"
-            expected = "the end of the record" if ended else whole
-        else:
-            expected = _expected(reason, key, place, limits, _JSON_TYPES)
-        found = found_in_json(value, place)
+        try:
+            value, names = as_msgpack(value), names or {}
+        except JsonError as error:
+            return str(error)
+    keys = enclosing_keys(value, place)
+    found = found_in_msgpack(value, place)
+    if reason is not Reason.MALFORMED:
+        expected = _expected(reason, keys, place, limits)
+    elif 0 < place < len(value) and _size_of_first(value) == place:
+        expected, found = "the end of the record", _left_over(value[place:])
+    elif place < len(value) and _size_of_first(value[place:]):
+        expected = "indices and values whose lengths fit each other"
     else:
-        key = enclosing_key_of_msgpack(value, place)
-        found = found_in_msgpack(value, place)
-        if reason is not Reason.MALFORMED:
-            expected = _expected(reason, key, place, limits, _TYPES)
-        elif 0 < place < len(value) and _size_of_first(value) == place:
-            expected, found = "the end of the record", _left_over(value[place:])
-        elif place < len(value) and _size_of_first(value[place:]):
-            expected = "indices and values whose lengths fit each other"
-        else:
-            expected = "a whole msgpack value"
+        expected = "a whole msgpack value"
     if reason is Reason.TOO_MANY_FEATURES:
         found = "more"
     where = [f"at byte {place}"] if names is None else []
-    where += [] if key is None else [f"in {shortened(ascii((names or {}).get(key, key)))}"]
+    if keys:
+        shown = [(names or {}).get(keys[0], keys[0]), *keys[1:]]
+        where.append(f"in {' of '.join(shortened(ascii(key)) for key in reversed(shown))}")
     return ", ".join([f"expected {expected}, found {found}", *where])
 
 
-def _expected(reason: Reason, key: str | None, place: int, limits: Limits, types: dict[str, str]) -> str:
+def _expected(reason: Reason, keys: list[str], place: int, limits: Limits) -> str:
     if reason is Reason.WRONG_TYPE:
-        if key is None:
-            return "a msgpack map or a JSON object" if place == 0 else "a str as key"
-        return types.get(key, types["features"])
+        if not keys:
+            return "a msgpack map or a JSON object" if place == 0 else "a string as key"
+        return _TYPES.get(keys[0], _TYPES["features"])
     labels = f"a label from {limits.min_label:g} to {limits.max_label:g} (limits.min_label, limits.max_label)"
     weights = f"a weight from 0 to {limits.max_weight:g} (limits.max_weight)"
     if limits.max_weight == float_info.max:  # a joiner leaves the limits to workers

@@ -12,7 +12,7 @@ import msgpack
 
 from stream_apple.core.latest_time import END_MS
 from stream_apple.records.message.first_bytes import is_json
-from stream_apple.records.message.json_transcoding import place_in_json
+from stream_apple.records.message.json_text import parsed
 from stream_apple.records.message.outer_map import Field, OuterMap, open_maps
 from stream_apple.records.message.reasons import Reason
 from stream_apple.records.outer_record import OuterRecord
@@ -22,6 +22,7 @@ from stream_apple.stream.log.ports import Record
 from stream_apple.untrusted import is_offset
 
 _HEARTBEAT = "heartbeat"
+_LONGEST_HEARTBEAT = 100
 _GROUP, _IMPRESSIONS, _EXAMPLES = "group", "impressions", "examples"
 
 
@@ -63,7 +64,7 @@ class HeartbeatOrigin(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """A record of either topic that can't be used; `place` is a byte of its value, unless `fault` has the message.
+    """A record of either topic that can't be used; `place` is as `explain` has it, unless `fault` has the message.
 
     A heartbeat of joiners of other impressions has the reason OK.
     """
@@ -148,14 +149,14 @@ def _outcome(record: Record, outer: OuterMap | None, time_ms: int, reason: Reaso
         return Unusable(offset, record, Reason.NO_LABEL, 0)
     label, reason = _number(outer, outer.label, Reason.BAD_LABEL)
     if reason is not Reason.OK:
-        return Unusable(offset, record, reason, _place(outer, outer.label))
+        return Unusable(offset, record, reason, outer.label.value)
     if outer.weight is None:
         return OutcomeEntry(offset, time_ms, outer.id, label, None, record)
     weight, reason = _number(outer, outer.weight, Reason.BAD_WEIGHT)
     if reason is Reason.OK and weight < 0:
         reason = Reason.BAD_WEIGHT
     if reason is not Reason.OK:
-        return Unusable(offset, record, reason, _place(outer, outer.weight))
+        return Unusable(offset, record, reason, outer.weight.value)
     return OutcomeEntry(offset, time_ms, outer.id, label, weight, record)
 
 
@@ -167,14 +168,12 @@ def _number(outer: OuterMap, field: Field, unfit: Reason) -> tuple[float, Reason
     return found, Reason.OK if math.isfinite(found) else unfit
 
 
-def _place(outer: OuterMap, field: Field) -> int:
-    return field.value if outer.source is None else place_in_json(outer.source, field.value)
-
-
 def _covers_of(value: bytes | None) -> int | None:
+    if value is None or len(value) > _LONGEST_HEARTBEAT:
+        return None
     try:
-        content = json.loads(value or b"") if is_json(value or b"") else msgpack.unpackb(value or b"")
-    except (ValueError, RecursionError, msgpack.UnpackException):
+        content = parsed(value) if is_json(value) else msgpack.unpackb(value)
+    except (ValueError, msgpack.UnpackException):
         return None
     return covers_of(content)
 

@@ -211,7 +211,10 @@ def test_an_example_at_the_limits_is_good() -> None:
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        ({"features": {"a": 1}, "label": "x"}, "expected a number or nil, found a str: 'x', at byte 20, in 'label'"),
+        (
+            {"features": {"a": 1}, "label": "x"},
+            "expected a number or null, found a string: 'x', at byte 20, in 'label'",
+        ),
         (
             {"features": {"a": 1}, "label": 99},
             (
@@ -230,11 +233,14 @@ def test_an_example_at_the_limits_is_good() -> None:
         ),
         (
             b"\x81\xa8features\x81\xa1a",
-            "expected a whole msgpack value, found the end of the record, at byte 13, in 'features'",
+            "expected a whole msgpack value, found the end of the record, at byte 13, in 'a' of 'features'",
         ),
         (
             {"features": {"a": 1e40}},
-            "expected a value that is finite as a 32-bit float, found a number: 1e+40, at byte 13, in 'features'",
+            (
+                "expected a value that is finite as a 32-bit float, "
+                "found a number: 1e+40, at byte 13, in 'a' of 'features'"
+            ),
         ),
         (None, "expected a msgpack map or a JSON object, found a null value"),
         (bytes(500), "expected at most 400 bytes, found 500"),

@@ -57,7 +57,7 @@ def test_records_of_both_kinds_have_names(write: Callable[[object], bytes]) -> N
         (flat, ["city=S\u00e3o Paulo", "age", "=x"]),
         (spaced, ["user^city=Rome", "user^on", "a=b"]),
     ):
-        message = write(example)
+        message = DECODER.message(write(example))
         found = list(names_in(message))
         assert [name for _, name in found] == names
         assert [key for key, _ in found] == DECODER.decode([message]).batch.keys.tolist()

@@ -285,7 +285,7 @@ def disagreement(decoder: Decoder, values: list[bytes | None], limits: Limits) -
     for index, (value, verdict) in enumerate(zip(values, verdicts, strict=True)):
         reason, place = Reason(int(decoded.reasons[index])), int(decoded.places[index])
         agreed = reason == verdict.reason if verdict.exact else reason != Reason.OK
-        placed = (place == -1) == (reason == Reason.OK) and place <= len(value or b"")
+        placed = (place == -1) == (reason == Reason.OK) and (place <= len(value or b"") or is_json(value or b""))
         if not (agreed and placed):
             return f"record {index} {value!r}: expected {verdict.reason.code}, found {reason.code} at {place}"
     good = [(index, verdict.row) for index, verdict in enumerate(verdicts) if verdict.row is not None]

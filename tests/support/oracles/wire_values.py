@@ -26,7 +26,7 @@ def unpack(value: bytes) -> Any:
 
 
 class TooDeepError(Exception):
-    """An object of JSON has more in each other than a record may have."""
+    """An object of JSON has more in each other than any record may have."""
 
 
 def is_json(value: bytes) -> bool:
@@ -36,11 +36,15 @@ def is_json(value: bytes) -> bool:
 
 def read_json(value: bytes) -> Any:
     """The JSON `value` as `unpack` shows its msgpack; raises ValueError if it is none, TooDeepError if it nests so."""
-    found = json.loads(value.decode(), object_pairs_hook=Pairs, parse_int=_integer, parse_constant=_refuse)
+    found = json.loads(value.decode(), object_pairs_hook=_last_ones, parse_int=_integer, parse_constant=_refuse)
     _refuse_surrogates(found)
-    if depth(found) > 16:
+    if depth(found) > 64:
         raise TooDeepError
     return found
+
+
+def _last_ones(pairs: list[tuple[str, Any]]) -> Pairs:
+    return Pairs(dict(pairs).items())
 
 
 def _integer(digits: str) -> float:

@@ -32,7 +32,7 @@ from stream_apple.cli.options.parameters import (
     refuse_writing_over,
 )
 from stream_apple.cli.options.shards import ShardChoice, shard_options
-from stream_apple.cli.output import say
+from stream_apple.cli.output import say, utc_text
 from stream_apple.config import Config, EpochSettings, load
 from stream_apple.config.duration import format_duration
 from stream_apple.config.memory import check_models_fit
@@ -346,7 +346,7 @@ def _tell_of_far_ahead(rows: NDArray[np.int64], timestamps: NDArray[np.int64], m
     if len(rows):
         say(
             f"stream-apple: {len(rows)} of {len(timestamps)} examples are left out, as a worker makes dead letters of "
-            f"them: expected times at most {format_duration(max_ahead_ms)} ahead of those before, found first "
-            f"{timestamps[rows[0]]} (ms since 1970) in example {rows[0] + 1}",
+            f"them: expected times at most {format_duration(max_ahead_ms)} (--max-ahead, epochs.max_ahead) ahead of "
+            f"those before, found first {utc_text(int(timestamps[rows[0]]), 'minutes')} UTC in example {rows[0] + 1}",
             err=True,
         )

@@ -1,6 +1,7 @@
 """`stream-apple evaluate --epoch-length`: the predictions of a worker that gets what `produce` sends of the files."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -138,9 +139,11 @@ def test_own_times_give_the_worker_s_predictions(mock_examples: str, tmp_path: P
     assert result["examples"] == 2800 - result["far_ahead"]
     assert result["late"] == model.clock.late > 0
     assert result["epochs"] == len(worker.ends) + 1
+    at = datetime.fromtimestamp(times[700], UTC)
     assert done.stderr == (
         "stream-apple: 5 of 2800 examples are left out, as a worker makes dead letters of them: expected times at "
-        f"most 7d ahead of those before, found first {times[700] * 1000} (ms since 1970) in example 701\n"
+        "most 7d (--max-ahead, epochs.max_ahead) ahead of those before, found first "
+        f"{at:%Y-%m-%d %H:%M} UTC in example 701\n"
     )
 
 

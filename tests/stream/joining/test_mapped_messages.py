@@ -87,7 +87,7 @@ class TestOutcomes:
             ({"of": "a", "event": "event 3", "boost": -1, "at": TIME}, Reason.BAD_WEIGHT, "at least 0 as 'boost'"),
             ({"of": [1], "event": "event 3", "at": TIME}, Reason.BAD_ID, "as 'of'"),
             ([1], Reason.WRONG_TYPE, "a map of fields"),
-            (b'{"of": 1, "of": 2}', Reason.DUPLICATE_KEY, "each key once"),
+            (b"\x82\xa2of\x01\xa2of\x02", Reason.DUPLICATE_KEY, "each key once"),
             (b"", Reason.MALFORMED, "a msgpack map or a JSON object"),
             (b"{" + b" " * 10_000, Reason.RECORD_TOO_LARGE, "at most 10000 bytes, found 10001"),
             (b"\0\0\0\0\x07\x91\x01", Reason.WRONG_TYPE, "a map of fields"),

@@ -53,7 +53,7 @@ class TestOutcomes:
             ({"label": 1}, Reason.NO_ID, 0),
             ({"id": "a", "label": "yes"}, Reason.WRONG_TYPE, 12),
             ({"id": "a", "label": True}, Reason.WRONG_TYPE, 12),
-            (b'{"id": "a", "label": true}', Reason.WRONG_TYPE, 21),
+            (b'{"id": "a", "label": true}', Reason.WRONG_TYPE, 12),
             ({"id": "a", "label": [1]}, Reason.WRONG_TYPE, 12),
             (b"\x82\xa2id\xa1a\xa5label\xa2\xfcr", Reason.WRONG_TYPE, 12),  # text that is not UTF-8
             (b"\x82\xa2id\xa1a\xa5label\x81\x90\x01", Reason.WRONG_TYPE, 12),  # a map whose key is an array

@@ -5,6 +5,7 @@ from importlib import import_module
 import numpy as np
 
 from stream_apple.core.batch import Batch
+from stream_apple.core.jit import room_for_kernels
 from stream_apple.core.ngrams import NgramSizes, ngram_sizes
 from stream_apple.learners.port import Learner, LearnerOptions
 from stream_apple.learners.scores import Scores
@@ -32,14 +33,18 @@ def ngrams_of(options: LearnerOptions) -> NgramSizes:
 
 
 def warm_up_learning(options: LearnerOptions) -> None:
-    """Compile every kernel of a learner with these options (once per machine): a small one learns a made-up stream."""
+    """Compile every kernel of a learner with these options (once per machine): a small one learns a made-up stream.
+
+    Raises ConfigurationError if the cache has no room for them.
+    """
     trial, batch = new_learner(options.smallest()), _made_up_batch(options)
     size = len(batch.labels)
-    for _ in range(_EPOCHS):
-        trial.learn(batch, 0, size, Scores.empty(size))
-        trial.end_epoch()
-    trial.score_rows(batch, 0, size, Scores.empty(size))
-    trial.digest()
+    with room_for_kernels():
+        for _ in range(_EPOCHS):
+            trial.learn(batch, 0, size, Scores.empty(size))
+            trial.end_epoch()
+        trial.score_rows(batch, 0, size, Scores.empty(size))
+        trial.digest()
 
 
 def _made_up_batch(options: LearnerOptions) -> Batch:

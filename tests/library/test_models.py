@@ -53,7 +53,10 @@ def test_a_row_comes_in_each_form(model: LearnedModel) -> None:
         (np.ones(3), "X: expected rows of cells, a two-dimensional array, found 1 dimensions"),
         (np.array([["2026"]], "M8[Y]"), "the array: .* say what of the time matters"),
         ([{"a": 1e308}], r"feature 'a': expected a finite number below 2\^60 .*, found 1e\+308"),
-        ([{"a": {"b": 2**70}}], "row 0: expected a value below 2.60 .*, found a number: [^,]*, in 'features'$"),
+        (
+            [{"a": {"b": 2**70}}],
+            "row 0: expected a value below 2.60 .*, found a number: [^,]*, in 'b' of 'a' of 'features'$",
+        ),
         ([{"a": dict.fromkeys(map(str, range(4097)), 0.0)}], "row 0: expected at most 4096 features, found more"),
         ([{"a": 1.0}, {"a": 1j}], "row 1: expected numbers, texts, booleans, .* a complex"),
         ([{}, dict.fromkeys(map(str, range(4097)), 0.0)], r"row 1: expected at most 4,096 features .*, found 4,097"),

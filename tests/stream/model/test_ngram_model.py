@@ -71,7 +71,7 @@ def test_names() -> None:
     ngrams = ngrams_of(model.learner.options)
     noted, sought = Names(ngrams=ngrams), Names(ngrams=ngrams)
     for record in stream:
-        noted.add(names_in(record.payload, ngrams))
+        noted.add(names_in(model._triage._decoder.message(record.payload), ngrams))
     view_model(model, sought, 60)
     logs = MemoryLogs()
     logs.logs[TOPIC, 0] = stream

@@ -89,7 +89,7 @@ class TestProcess:
         assert headers["__stream_apple.errors.reason"] == b"wrong_type"
         message = headers["__stream_apple.errors.message"]
         assert isinstance(message, bytes)
-        assert message.endswith(b"found null, at byte 35, in 'features'")
+        assert message.endswith(b"found null, in 'city' of 'features'")
 
     @settings(max_examples=40)
     @given(st.lists(st.integers(0, len(RECORDS)), max_size=30))

@@ -25,22 +25,30 @@ from support.source_files import FILES, PACKAGE, ROOT, STUDY_FILES, dotted_name,
 
 from stream_apple.learners.losses import LOSSES
 
-_CORE = {
-    "core",
-    "records.message",
-    "records",
+# What the rest of the package may import of `learners`: the port, what makes learners and options, and the types that
+# the port speaks of. Nobody reaches behind the port, into a system.
+PORT = {
+    "port": "what a learner is",
+    "merging_port": "how models are merged",
+    "systems": "new learners, and how models of their system are merged",
+    "options": "the options of all systems, as they are declared",
+    "scores": "what a learner writes of rows",
+    "losses": "which losses there are, and what their labels are",
+    "loss_functions": "losses of scores, and what scores stand for",
+    "state": "the state of a learner, and its blocks",
+    "state_digest": "the digest of a state",
+    "label_units": "the units of a learner's labels",
+    "progress": "how scores are judged",
+}
+_LEARNERS = {
     "learners",
+    "learners.merging_port",
+    "learners.options",
     "learners.port",
     "learners.progress",
     "learners.systems",
-    "learners.apple",
-    "learners.apple.kernels",
-    "learners.apple.merging",
-    "learners.apple.preparation",
-    "learners.apple.state",
 }
-# What shows a model, or answers with one, knows what every learner has, and no learner.
-_PORT = {"core", "records.message", "records", "learners", "learners.port", "learners.progress", "learners.systems"}
+_CORE = {"core", "records.message", "records"} | _LEARNERS
 _GROUND = {"config", "errors", "untrusted"}
 # The folders of `stream`, from the bottom to the top; those of one layer know nothing of each other.
 STREAM_LAYERS: tuple[tuple[str, ...], ...] = (
@@ -72,10 +80,8 @@ ALLOWED: dict[str, set[str]] = {
     "config": {
         "records",
         "learners",
+        "learners.options",
         "learners.port",
-        "learners.apple.options",
-        "learners.hashed.options",
-        "learners.tuples.options",
         "errors",
         "nearest_names",
         "untrusted",
@@ -86,12 +92,29 @@ ALLOWED: dict[str, set[str]] = {
     # What learners share: scores, losses, how scores are judged, how options are declared.
     "learners": {"core", "errors"},
     "learners.progress": {"core", "learners"},
+    "learners.base_learner": {"core", "learners", "learners.progress"},
     # What everything else knows of a learner.
     "learners.port": {"core", "learners", "learners.progress"},
-    "learners.systems": {"core", "learners", "learners.port"},
+    "learners.merging_port": {"learners", "learners.port", "errors"},
+    "learners.options": {
+        "learners",
+        "learners.port",
+        "learners.apple.options",
+        "learners.hashed.options",
+        "learners.tuples.options",
+    },
+    "learners.systems": {
+        "core",
+        "learners",
+        "learners.port",
+        "learners.merging_port",
+        "learners.apple.merging",
+        "errors",
+    },
     "learners.apple": {
         "core",
         "learners",
+        "learners.base_learner",
         "learners.port",
         "learners.progress",
         "learners.apple.kernels",
@@ -104,6 +127,7 @@ ALLOWED: dict[str, set[str]] = {
     "learners.apple.merging": {
         "core",
         "learners",
+        "learners.merging_port",
         "learners.port",
         "learners.apple",
         "learners.apple.kernels",
@@ -116,10 +140,11 @@ ALLOWED: dict[str, set[str]] = {
     "learners.apple.state": {"core", "learners", "errors"},
     "learners.apple.kernels": {"core", "learners", "learners.apple.state", "errors"},
     "learners.apple.multiclass": {"core", "learners", "learners.apple.kernels", "learners.apple.state"},
-    "learners.apple.options": {"learners", "learners.port"},  # the port for types alone: it needs numpy
+    "learners.apple.options": {"learners"},
     "learners.hashed": {
         "core",
         "learners",
+        "learners.base_learner",
         "learners.hashed.options",
         "learners.port",
         "learners.progress",
@@ -129,6 +154,7 @@ ALLOWED: dict[str, set[str]] = {
     "learners.tuples": {
         "core",
         "learners",
+        "learners.base_learner",
         "learners.port",
         "learners.progress",
         "learners.tuples.options",
@@ -138,15 +164,12 @@ ALLOWED: dict[str, set[str]] = {
     "stream": set(),
     "stream.log": {"config", "errors"},
     "stream.positions": {"records.message", "stream.log"} | _GROUND,
-    "stream.model": _CORE | {"learners.apple.options", "stream.log", "stream.positions", "errors"},
+    "stream.model": _CORE | {"stream.log", "stream.positions", "errors"},
     "stream.partitions": {"records", "stream.log", "stream.model", "stream.positions", "config", "errors"},
     "stream.learning": {"stream.log", "stream.model", "stream.partitions", "config"},
-    "stream.snapshots": _CORE
-    | {"learners.apple.options", "stream.log", "stream.model", "stream.partitions", "stream.positions"}
-    | _GROUND,
+    "stream.snapshots": _CORE | {"stream.log", "stream.model", "stream.partitions", "stream.positions"} | _GROUND,
     "stream.merging": _CORE
     | {
-        "learners.apple.options",
         "stream.learning",
         "stream.log",
         "stream.model",
@@ -196,7 +219,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "untrusted",
     },
-    "monitoring": _PORT
+    "monitoring": _CORE
     | {
         "stream.joining",
         "stream.log",
@@ -215,8 +238,8 @@ ALLOWED: dict[str, set[str]] = {
     "comparing": _CORE | {"stream.log", "monitoring", "errors", "untrusted"},
     "monitoring.comparison_metrics": {"monitoring", "comparing"},
     "adapters": set(),
-    "adapters.kafka": _PORT | {"stream.log", "config", "errors"},
-    "adapters.kafka.preflight": _PORT
+    "adapters.kafka": _CORE | {"stream.log", "config", "errors"},
+    "adapters.kafka.preflight": _CORE
     | {
         "adapters.kafka",
         "stream.joining",
@@ -229,13 +252,12 @@ ALLOWED: dict[str, set[str]] = {
     },
     "adapters.registry": {"records.message", "records", "config", "errors"},
     # Of the other server it has what browsers are told, and the looks of its page.
-    "adapters.serving": _PORT
+    "adapters.serving": _CORE
     | {"adapters.http", "monitoring", "monitoring.serving_metrics", "stream.following", "stream.model", "errors"},
-    "adapters.http": _PORT | {"monitoring", "stream.partitions", "config", "errors"},
+    "adapters.http": _CORE | {"monitoring", "stream.partitions", "config", "errors"},
     "app": _CORE
     | _STREAM
     | {
-        "learners.apple.options",
         "adapters.kafka",
         "adapters.kafka.preflight",
         "adapters.http",
@@ -254,14 +276,13 @@ ALLOWED: dict[str, set[str]] = {
         "whole_files",
     },
     "files": _CORE | {"errors", "nearest_names"},
-    "offline": _CORE | {"learners.apple.options", "files", "errors"},
-    "offline.sharding": _CORE | {"learners.apple.options", "offline", "errors"},
+    "offline": _CORE | {"files", "errors"},
+    "offline.sharding": _CORE | {"offline", "errors"},
     "demo": _CORE | {"adapters.kafka", "config", "errors"},
     "demo.loop": _CORE | {"config", "demo", "errors"},
     "cli": _CORE
     | _STREAM
     | {
-        "learners.apple.options",
         "adapters.kafka",
         "adapters.kafka.preflight",
         "adapters.http",
@@ -287,8 +308,8 @@ ALLOWED: dict[str, set[str]] = {
         "records",
         "errors",
         "learners",
+        "learners.options",
         "learners.port",
-        "learners.apple.options",
         "files",
         "terminal",
         "whole_files",
@@ -297,7 +318,6 @@ ALLOWED: dict[str, set[str]] = {
     "library": _CORE
     | _STREAM
     | {
-        "learners.apple.options",
         "adapters.kafka",
         "app",
         "config",
@@ -474,6 +494,33 @@ def test_imports_follow_the_direction() -> None:
     assert {path: imports for path, imports in found.items() if imports} == {}
 
 
+def _behind_the_port(module: str, tree: ast.AST) -> list[str]:
+    """What a module outside `learners` imports of it that is behind the port: a sentence for each import."""
+    return [
+        f"{module} imports {name}, which is behind the port of learners: it may import {', '.join(PORT)} of them"
+        for name in _imports(tree)
+        if name.startswith("stream_apple.learners.") and name.split(".")[2] not in PORT
+    ]
+
+
+def test_nobody_reaches_behind_the_port_of_learners() -> None:
+    """Whoever wants something of a learner asks the port; no name of a system's modules occurs outside `learners`."""
+    outside = [path for path in FILES if part_of(path) != "learners"]
+    assert [each for path in outside for each in _behind_the_port(dotted_name(path), tree_of(path))] == []
+
+
+def test_all_of_the_port_is_needed_outside() -> None:
+    """What nobody outside imports is no part of the port."""
+    imported = {
+        name.split(".")[2]
+        for path in FILES
+        if part_of(path) != "learners"
+        for name in _imports(tree_of(path))
+        if name.startswith("stream_apple.learners.")
+    }
+    assert imported == set(PORT)
+
+
 def _height(names: list[str]) -> int:
     """The layer of a module of `study`, given the parts of its name below `study`."""
     return max((STUDY_LAYERS.index(name) for name in names[:1] if name in STUDY_LAYERS), default=0)
@@ -580,6 +627,25 @@ class TestRules:
     def test_forbidden_imports_are_found(self, package: str, source: str) -> None:
         """Each kind of wrong import is seen, wherever it stands."""
         assert len(_forbidden(package, ast.parse(source))) == 1
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "from stream_apple.learners.apple.learner import Learner",
+            "import stream_apple.learners.tuples.learner",
+            "from stream_apple.learners import hashed",
+            "def late():\n    from stream_apple.learners.declaration import Option",
+        ],
+    )
+    def test_imports_behind_the_port_are_found(self, source: str) -> None:
+        """Of each system, and of what the systems share among themselves."""
+        [sentence] = _behind_the_port("cli.evaluate", ast.parse(source))
+        assert sentence.startswith("cli.evaluate imports stream_apple.learners.")
+
+    @pytest.mark.parametrize("name", PORT)
+    def test_imports_of_the_port_are_none(self, name: str) -> None:
+        """Each module of it."""
+        assert _behind_the_port("cli.evaluate", ast.parse(f"from stream_apple.learners.{name} import x")) == []
 
     @pytest.mark.parametrize(
         ("folder", "source"),

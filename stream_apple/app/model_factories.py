@@ -5,7 +5,7 @@ import sys
 from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.config import Config
 from stream_apple.core.batch import Limits
-from stream_apple.learners.apple.merging.mergeable import Mergeable, check_mergeable
+from stream_apple.learners.merging_port import Mergeable, check_mergeable
 from stream_apple.records.message.decode import Decoder
 from stream_apple.records.message.prediction_formats import PredictionFormat, avro_schema
 from stream_apple.stream.model.partition_model import ModelFactory, ModelSettings, PartitionModel

@@ -8,19 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from stream_apple.app.model_factories import onlooker_factory, settings_of
 from stream_apple.app.other_settings import differing_settings
 from stream_apple.config import Config, config_of
 from stream_apple.config.memory import check_models_fit, memory_limit
 from stream_apple.errors import ConfigurationError, ModelError, SnapshotError
-from stream_apple.learners.apple.learner import as_apple
-from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt, merge
-from stream_apple.learners.apple.merging.mergeable import check_alike, check_mergeable, mergeable_of
+from stream_apple.learners.merging_port import MergeCounts, Parents, check_alike, check_mergeable
 from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.state import check_finite
-from stream_apple.learners.systems import ngrams_of
+from stream_apple.learners.systems import merging_of, ngrams_of
 from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import STARTED_FROM, Provenance, SnapshotPointer, started_from
@@ -87,7 +83,7 @@ def opened_model(content: bytes, path: Path, expected: LearnerOptions | None = N
     model = onlooker_factory(config)(saved.partition, lineage)
     try:
         saved.restore(model)
-        _check_finite(model)
+        check_finite(model.learner.state.rows)
     except (SnapshotError, ModelError) as error:
         raise SnapshotError(f"{path}: {error}") from error
     return OpenedModel(saved, config, model)
@@ -100,14 +96,6 @@ def _told(config: Config, saved: SavedModel) -> str:
     except SnapshotError:
         return ""
     return f": {differing_settings(config, saved.partition, saved.lineage, manifest)}"
-
-
-def _check_finite(model: PartitionModel) -> None:
-    """Raise SnapshotError or ModelError for numbers that no model has, which would go unnoticed in a merged one."""
-    check_finite(as_apple(model.learner).table._asdict())
-    for name, array in mergeable_of(model.learner).sums.items():
-        if not np.isfinite(array).all() or (name == "shares" and (array <= 0.0).any()):
-            raise SnapshotError(f"expected the {name} of a model, found {array.tolist()[:10]}")
 
 
 def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> tuple[MergeCounts, str]:
@@ -126,10 +114,11 @@ def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> 
             check_alike([first.model.learner.options, each.model.learner.options])
         except ValueError as error:
             raise ConfigurationError(f"{paths[0]} and {path}: {error}") from error
-    merged = merge([mergeable_of(each.model.learner) for each in opened], parents=parents)
+    merging = merging_of(first.model.learner.options)
+    merged = merging.merge([each.model.learner for each in opened], parents=parents)
     lineage = Provenance.of(first.config).lineage(first.saved.partition, 0)
     model = onlooker_factory(first.config)(first.saved.partition, lineage)
-    adopt(model.learner, merged.model, included=True, roster_size=len(opened))
+    merging.adopt(model.learner, merged.model, included=True, roster_size=len(opened))
     names = Names()
     for each in opened:
         names.add(each.saved.names.items())

@@ -8,8 +8,8 @@ from stream_apple.adapters.kafka.admin import Finding
 from stream_apple.app.model_files import opened_model, read_model_bytes
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError, SnapshotError
-from stream_apple.learners.apple.merging.merge import start_of
-from stream_apple.learners.apple.merging.mergeable import Mergeable, check_startable
+from stream_apple.learners.merging_port import Mergeable, check_startable
+from stream_apple.learners.systems import merging_of
 from stream_apple.stream.positions.lineage import STARTED_FROM, Provenance, started_from
 
 _SETTING = "worker.from_model"
@@ -38,7 +38,7 @@ def starting_model(config: Config, provenance: Provenance) -> Mergeable | None:
         ) from error
     except (ConfigurationError, SnapshotError) as error:
         raise ConfigurationError(f"{_SETTING}: {error}") from error
-    return start_of(learner)
+    return merging_of(options).start_of(learner)
 
 
 def _content(path: Path, provenance: Provenance) -> bytes:

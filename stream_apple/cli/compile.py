@@ -3,27 +3,20 @@
 import sys
 import time
 from collections.abc import Iterator
-from typing import get_args
 
 import click
 
 from stream_apple.cli.output import say
 from stream_apple.config import config_of
 from stream_apple.core.compile_notice import tell_of_compiling
-from stream_apple.learners.apple.options import CLASSES, Method
 from stream_apple.learners.losses import LOSSES
-
-_FURTHER: tuple[dict[str, object], ...] = (
-    {"ngrams": {"*": 2}},
-    {"discretise": "none"},
-)
-"""Further settings that have kernels of their own."""
+from stream_apple.learners.options import CLASSES, SYSTEMS
 
 
 @click.command()
 @click.option("--target", metavar="NAME", help="A type of processor, such as x86-64-v3.  [default: this one]")
 def command(target: str | None) -> None:
-    """Compile the kernels of all methods, losses and settings into the cache on disk, so that no worker has to.
+    """Compile the kernels of all systems, methods, and losses into the cache on disk, so that no worker has to.
 
     The cache is below the directory in NUMBA_CACHE_DIR, or else beside the package. Its kernels are for one type of
     processor. A worker uses those of a target if NUMBA_CPU_NAME names the target and NUMBA_CPU_FEATURES is set to
@@ -41,7 +34,7 @@ def command(target: str | None) -> None:
 
     started = time.monotonic()
     warm_up_outer_maps()
-    families: list[dict[str, dict[str, object]]] = [{"learner": each} for each in (*_methods_and_losses(), *_FURTHER)]
+    families: list[dict[str, dict[str, object]]] = [{"learner": each} for each in _learners()]
     families.append({"merge": {"mode": "average"}})
     with click.progressbar(families, label="compiling", item_show_func=_named, file=sys.stderr) as shown:
         for chosen in shown:
@@ -58,11 +51,18 @@ def _named(chosen: dict[str, dict[str, object]] | None) -> str | None:
     )
 
 
-def _methods_and_losses() -> Iterator[dict[str, object]]:
-    """Yield the settings of each allowed pair of method and loss."""
-    for method in get_args(Method):
+def _learners() -> Iterator[dict[str, object]]:
+    """Yield settings of the learner that together need all kernels: each has some of its own, or another loss."""
+    apple, tuples, hashed = (SYSTEMS[name].declared for name in ("apple", "tuples", "hashed"))
+    for method in apple["method"].choices:
         for loss in LOSSES.values():
-            chosen: dict[str, object] = {"method": method, "loss": loss.name}
-            if loss.multiclass:
-                chosen["classes"] = CLASSES.low  # the number of classes changes no code
-            yield chosen
+            # The number of classes changes no code.
+            yield {"method": method, "loss": loss.name} | ({"classes": CLASSES.low} if loss.multiclass else {})
+    yield {"ngrams": {"*": 2}}
+    yield {"discretise": "none"}
+    yield {"mixture": False, "loss": "logistic", "paper": {"steps": "theorem1"}}
+    for name in tuples["loss"].choices:
+        yield {"system": "tuples", "tuples": {"loss": name, "selection_share": 0.5}}
+    for name in hashed["loss"].choices:
+        yield {"system": "hashed", "hashed": {"loss": name}}
+    yield {"system": "hashed", "hashed": {"personalise": "user"}}

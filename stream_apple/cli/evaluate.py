@@ -207,7 +207,6 @@ def command(
     options = learner.options(config.learner, config.limits.max_features_per_example, to_merge=shards.to_merge)
     # These import numba, for which `--help` and a mistyped option would wait.
     from stream_apple.cli.evaluated import show_run, write_run
-    from stream_apple.learners.apple.learner import as_options
     from stream_apple.offline.dataset import read_batch
     from stream_apple.offline.evaluation import evaluate
     from stream_apple.offline.sharding.sharded import evaluate_together
@@ -239,7 +238,7 @@ def command(
     if sharding is None:
         run = evaluate(batch, options, schedule, known)
     else:
-        together = evaluate_together(batch, as_options(options), schedule, sharding, dealt)
+        together = evaluate_together(batch, options, schedule, sharding, dealt)
         run = together.run
         found |= _found(together, shards)
     write_run(run, output.predictions, picture)
@@ -271,7 +270,7 @@ def _sharding(choice: ShardChoice, options: "LearnerOptions") -> "Sharding | Non
     """Return how several learners work together, None for one; ConfigurationError if such models can't be merged."""
     if choice.shards is None:
         return None
-    from stream_apple.learners.apple.merging.mergeable import check_mergeable
+    from stream_apple.learners.merging_port import check_mergeable
     from stream_apple.offline.sharding.lockstep import Exchange
     from stream_apple.offline.sharding.sharded import Sharding
 

@@ -11,7 +11,7 @@ from stream_apple.cli.options.parameters import OutputFile, refuse_writing_over
 from stream_apple.cli.output import say
 
 if TYPE_CHECKING:
-    from stream_apple.learners.apple.merging.merge import Parents
+    from stream_apple.learners.merging_port import Parents
 
 
 @click.command(name="merge")

@@ -4,29 +4,25 @@
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 from pydantic import Field, create_model, model_validator
 
 from stream_apple.config.section import Boolean, Integer, Number, Section, when_text
-from stream_apple.learners.apple.options import DECLARED, Declaration, IntegerBounds, Options
-from stream_apple.learners.hashed.options import DECLARED as HASHED_DECLARED
-from stream_apple.learners.hashed.options import HashedOptions
-from stream_apple.learners.tuples.options import TUPLE_DECLARED, TupleOptions
+from stream_apple.learners.options import SYSTEMS, Declaration, IntegerBounds, SystemName
 
 if TYPE_CHECKING:
     from stream_apple.learners.port import LearnerOptions  # which needs numpy
 
 _FROM_TEXT = {int: Integer, float: Number, bool: Boolean}
-_SETTINGS = {name: each for name, each in DECLARED.items() if each.option.section == "learner"}
-_OTHERS = {
-    system: {name: each for name, each in declared.items() if each.option.section == "learner"}
-    for system, declared in (("tuples", TUPLE_DECLARED), ("hashed", HASHED_DECLARED))
-}
+_SETTINGS = SYSTEMS["apple"].in_section("learner")
+_PAPER = SYSTEMS["apple"].in_section("learner.paper")
+_OTHERS = {name: system.in_section("learner") for name, system in SYSTEMS.items() if name != "apple"}
 """The settings of the other systems, each of which has a section of its own."""
 _SYSTEM_OF = {"paper": "apple", "tuples": "tuples", "hashed": "hashed"}
 """Section in `learner` -> the system whose settings it has."""
-_PAPER = {name: each for name, each in DECLARED.items() if each.option.section == "learner.paper"}
 
 
 def field_of(declaration: Declaration) -> Any:  # noqa: ANN401  pydantic takes it for a default of any type
@@ -88,7 +84,7 @@ HashedSection: Any = create_model(
 class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be followed
     """What is learned, and how fast."""
 
-    system: Literal["apple", "tuples", "hashed"] = "apple"
+    system: SystemName = "apple"
     """Which system learns. `apple`: a linear learner of features and of their products that prove useful while the
     stream runs; the other settings of this section, and those of `learner.paper`, are its own. `tuples`: all products
     of a few attributes, for up to some dozens of attributes; its settings are in `learner.tuples`. `hashed`: a linear
@@ -113,7 +109,7 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
 
     @model_validator(mode="after")
     def _fill(self) -> Self:
-        options = self.options()
+        options = self._options
         if self.system in _OTHERS:
             return self
         for name, declaration in _SETTINGS.items():
@@ -142,21 +138,26 @@ class LearnerSettings(_Declared):  # type: ignore[misc]  # what is made can't be
 
     def identity(self) -> dict[str, Any]:
         """Return the system, and its settings by the names of the options: they name a model."""
-        found = self.options().identity()
+        found = self._options.identity()
         del found["max_features_per_example"]  # a setting of another section
         return found
 
-    def options(self, max_features_per_example: int = Options.max_features_per_example) -> "LearnerOptions":
-        """Return the options of the system that learns; ValueError if they contradict each other."""
-        if self.system == "tuples":
-            return TupleOptions(**dict(self.tuples), max_features_per_example=max_features_per_example)
-        if self.system == "hashed":
-            return HashedOptions(**dict(self.hashed), max_features_per_example=max_features_per_example)
-        return Options(
-            **{name: getattr(self, name) for name in _SETTINGS},
-            **dict(self.paper),
-            max_features_per_example=max_features_per_example,
-        )
+    def options(self, max_features_per_example: int | None = None) -> "LearnerOptions":
+        """Return the options of the system that learns.
+
+        max_features_per_example  a setting of another section; None: its default
+        """
+        if max_features_per_example in {None, self._options.max_features_per_example}:
+            return self._options
+        changed: Any = replace(cast("Any", self._options), max_features_per_example=max_features_per_example)
+        return cast("LearnerOptions", changed)
+
+    @cached_property
+    def _options(self) -> "LearnerOptions":
+        """The options; ValueError if they contradict each other."""
+        if self.system in _OTHERS:
+            return SYSTEMS[self.system].new_options(**dict(getattr(self, self.system)))
+        return SYSTEMS["apple"].new_options(**{name: getattr(self, name) for name in _SETTINGS}, **dict(self.paper))
 
 
 def named_namespaces(options: "LearnerOptions") -> Iterator[tuple[str, str]]:

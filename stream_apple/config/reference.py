@@ -22,18 +22,16 @@ from stream_apple.config.passed_through import DEFAULTS, OWNED
 from stream_apple.config.schema import Config
 from stream_apple.config.sources import variable
 from stream_apple.config.validation_errors import SECTIONS, expected, keys_of_section, of_a_value
-from stream_apple.learners.apple.options import DeclaredOptions
-from stream_apple.learners.hashed.options import HashedOptions
-from stream_apple.learners.tuples.options import DeclaredTupleOptions
+from stream_apple.learners.options import SYSTEMS
 
 _IDENTITY = {"topics.examples", "worker.from_model"}
 """The settings that are part of a model's name, besides those in `Config.model_settings`."""
 
 _DECLARED: dict[str, type] = {
-    "learner": DeclaredOptions,
-    "learner.paper": DeclaredOptions,
-    "learner.tuples": DeclaredTupleOptions,
-    "learner.hashed": HashedOptions,
+    "learner": SYSTEMS["apple"].documented,
+    "learner.paper": SYSTEMS["apple"].documented,
+    "learner.tuples": SYSTEMS["tuples"].documented,
+    "learner.hashed": SYSTEMS["hashed"].documented,
 }
 """The class in which the settings of a section have their docstrings, if they are options of a learner."""
 

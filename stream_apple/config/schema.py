@@ -15,8 +15,8 @@ from stream_apple.config.learner_settings import LearnerSettings, field_of
 from stream_apple.config.passed_through import DEFAULTS, KafkaProperties, RegistryProperties
 from stream_apple.config.secrets import shown
 from stream_apple.config.section import LISTED, Integer, Number, Section, expected_as, text_field, when_text
-from stream_apple.learners.apple.options import DECLARED, IntegerBounds, why_not_merged
 from stream_apple.learners.losses import Loss
+from stream_apple.learners.options import SYSTEMS, IntegerBounds
 from stream_apple.records.mapping import OWN_MESSAGE, InputMapping
 
 
@@ -356,7 +356,7 @@ class LimitSettings(Section):
 
     max_features: Integer = Field(default=4096, ge=1, le=65536, json_schema_extra={"unit": "features"})
     """The most features of an example as it arrives, without n-grams. An example with more is a dead letter."""
-    max_features_per_example: Integer = field_of(DECLARED["max_features_per_example"])
+    max_features_per_example: Integer = field_of(SYSTEMS["apple"].declared["max_features_per_example"])
     """The most features of an example with products and n-grams; expansion stops there. At least `max_features`; with
     `learner.ngrams` at least that times the number of features in the longest n-gram."""
     max_record_bytes: Integer = Field(default=1_000_000, ge=1, le=100_000_000, json_schema_extra={"unit": "bytes"})
@@ -451,7 +451,7 @@ class Config(Section):
                 "output.format, registry.url: expected the address of a registry for predictions in Avro, found none"
             )
         if self.merging:
-            if because := why_not_merged(self.learner.options()):
+            if because := self.learner.options().why_not_merged:
                 raise ValueError(f"merge.mode = {self.merge.mode}: {because}")
             _check_different(self.topics.names(merging=True), "five")
         self._check_labels("input.label_map", self.input.label_map.values())

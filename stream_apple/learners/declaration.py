@@ -133,6 +133,16 @@ class SystemOptions:
         """Whether a mixture of predictors is published."""
         return False
 
+    @property
+    def why_not_merged(self) -> str:
+        """Why models of these options can't be merged: expected, found, reason; "" if they can."""
+        return self.why_not_started_from
+
+    @property
+    def why_not_started_from(self) -> str:
+        """Why no model can start from one of these options, likewise; "" if one can."""
+        return f"expected learner.system = apple, found {self.system}: only its models have a common part"
+
     def smallest(self) -> Self:
         """Return the same options with the smallest table, whose size changes no code."""
         changed: Any = {"bits": self.LEAST_BITS}

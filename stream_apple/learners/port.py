@@ -76,6 +76,14 @@ class LearnerOptions(Protocol):
     def longest_ngram(self) -> int:
         """The size of the longest n-gram; 1 without n-grams."""
 
+    @property
+    def why_not_merged(self) -> str:
+        """Why models of these options can't be merged: expected, found, reason; "" if they can."""
+
+    @property
+    def why_not_started_from(self) -> str:
+        """Why no model can start from one of these options, likewise; "" if one can."""
+
     def ngrams_of_namespaces(self) -> tuple[dict[str, int], int]:
         """Return the size of n-grams by namespace, and the size in all other namespaces."""
 

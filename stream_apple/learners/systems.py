@@ -1,4 +1,4 @@
-"""The three systems that learn, by name: new learners, and their kernels compiled beforehand."""
+"""The three systems that learn, by name: new learners, merging, and kernels compiled beforehand."""
 
 from importlib import import_module
 
@@ -7,6 +7,8 @@ import numpy as np
 from stream_apple.core.batch import Batch
 from stream_apple.core.jit import room_for_kernels
 from stream_apple.core.ngrams import NgramSizes, ngram_sizes
+from stream_apple.errors import ConfigurationError
+from stream_apple.learners.merging_port import Merging
 from stream_apple.learners.port import Learner, LearnerOptions
 from stream_apple.learners.scores import Scores
 
@@ -27,6 +29,16 @@ def new_learner(options: LearnerOptions) -> Learner:
     return learner
 
 
+def merging_of(options: LearnerOptions) -> Merging:
+    """Return how models of the options' system are merged; ConfigurationError for a system whose models are not."""
+    if options.system != "apple":
+        raise ConfigurationError(f"merging models: {options.why_not_merged}")
+    from stream_apple.learners.apple.merging import merge  # a worker that merges nothing does not load it
+
+    merging: Merging = merge
+    return merging
+
+
 def ngrams_of(options: LearnerOptions) -> NgramSizes:
     """Return the sizes of n-grams that are features too."""
     return ngram_sizes(*options.ngrams_of_namespaces())
@@ -45,6 +57,7 @@ def warm_up_learning(options: LearnerOptions) -> None:
             trial.end_epoch()
         trial.score_rows(batch, 0, size, Scores.empty(size))
         trial.digest()
+        trial.find(1)
 
 
 def _made_up_batch(options: LearnerOptions) -> Batch:

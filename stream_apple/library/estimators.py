@@ -22,8 +22,9 @@ from sklearn.utils.validation import (
 )
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.options import CLASSES, Options
 from stream_apple.learners.losses import LOGISTIC, SOFTMAX
+from stream_apple.learners.options import CLASSES
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.scores import Scores
 from stream_apple.library.cells import unmasked
 from stream_apple.library.example_sets import as_set
@@ -123,7 +124,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             self.__dict__ = before
             raise
 
-    def _begin(self, X: Any, y: NDArray[Any], options: Options) -> Batch:  # noqa: ANN401, N803  scikit-learn's
+    def _begin(self, X: Any, y: NDArray[Any], options: LearnerOptions) -> Batch:  # noqa: ANN401, N803  scikit-learn's
         """Begin again with a new learner; return its first rows, X, of which y are the labels."""
         featurizer = featurizer_of_rows(options)
         batch = self._rows(X, featurizer, reset=True)
@@ -237,6 +238,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
 
     All other parameters are options of the learner, with the names, defaults and bounds of the section `learner` of
     `docs/configuration.md`: `method`, `bits`, `learning_rate`, `discretise` ...
+    `paper` has those of the section `learner.paper`, which need `mixture=False`, as in `{"selection": "ssm"}`.
 
     Columns of numbers are numbers; texts, booleans and categories are categories; missing cells are absent.
     """
@@ -304,7 +306,7 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
         self.classes_ = classes
         return batch
 
-    def _options(self, classes: NDArray[Any]) -> Options:
+    def _options(self, classes: NDArray[Any]) -> LearnerOptions:
         """Return the learner's options for these classes; ValueError for fewer than two."""
         if len(classes) < 2:
             found = f"one class: {classes.tolist()}" if len(classes) else "no labels"

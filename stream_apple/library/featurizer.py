@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import TOO_LARGE, Batch, Limits, joined
 from stream_apple.core.ngrams import NO_NGRAMS, NgramSizes
-from stream_apple.learners.apple.options import Options
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.library.cells import (
     ABSENT,
@@ -69,7 +69,7 @@ _Keys = NDArray[np.uint64]
 _Values = NDArray[np.float32]
 
 
-def featurizer_of_rows(options: Options) -> "Featurizer":
+def featurizer_of_rows(options: LearnerOptions) -> "Featurizer":
     """Return a featurizer for a model of these options."""
     return Featurizer(options.wanted_columns(), ngrams=ngrams_of(options))
 
@@ -79,7 +79,7 @@ class Featurizer:
 
     names  what is remembered, in bounded memory
 
-    columns  the fields of `Batch` that the model needs besides those always filled, see `Options.wanted_columns`
+    columns  the fields of `Batch` that the model needs besides those always filled, see `LearnerOptions.wanted_columns`
     reading  how cells are read
     mapping  the mapping by which the model's records are read, if there is one; then `reading` is RECORD
     ngrams   the n-grams of the model, whose names are remembered, too; of a large frame or matrix those of some rows

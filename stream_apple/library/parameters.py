@@ -1,37 +1,40 @@
-"""The options of a learner as parameters of an estimator, with the same names, defaults and bounds, declared once.
+"""The options of the learner `apple` as parameters of an estimator, with the same names, defaults, and bounds.
 
+The parameters are the settings of the section `learner`; `paper` has those of `learner.paper`, by name.
 A class that is decorated with `takes_options` gets an `__init__` whose signature has all options and its own
 parameters, so that `inspect`, tab completion, scikit-learn's `get_params` and River's `clone` see them.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
-from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.options.declared_options import DECLARED
+from stream_apple.learners.options import SYSTEMS
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.nearest_names import nearest_names
 
 _C = TypeVar("_C", bound=type)
 DERIVED = frozenset({"loss", "classes"})
 """The options that an estimator derives itself, from its kind and from the labels."""
+_DECLARED = SYSTEMS["apple"].declared
+_PAPER = SYSTEMS["apple"].in_section("learner.paper")
 OPTIONS: Mapping[str, object] = {
     # River takes any tuple for a class with its parameters, so an empty tuple can't be a default.
     name: None if each.default == () else each.default
-    for name, each in DECLARED.items()
-    if name not in DERIVED
+    for name, each in _DECLARED.items()
+    if name not in DERIVED and name not in _PAPER
 }
 """Name -> default of each parameter that is an option; None for an empty table."""
 
 
 def takes_options(**own: object) -> Callable[[_C], _C]:
-    """Give a class an `__init__` that stores its own parameters, and all options, under their names.
+    """Give a class an `__init__` that stores its own parameters, all options, and `paper`, under their names.
 
     own  name -> default
     """
-    defaults = {**own, **OPTIONS}
+    defaults = {**own, **OPTIONS, "paper": None}
     parameters = [
         inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
         *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in defaults.items()),
@@ -41,8 +44,7 @@ def takes_options(**own: object) -> Callable[[_C], _C]:
         def __init__(self: object, **chosen: object) -> None:  # noqa: N807
             for name in chosen:
                 if name not in defaults:
-                    near = nearest_names(name, defaults)
-                    known = f"the nearest is {near[0]!r}" if near else f"known are {', '.join(defaults)}"
+                    known = _known(name, defaults)
                     raise TypeError(f"{cls.__name__}: expected one of its parameters, found {name!r}; {known}")
             for name, value in defaults.items():
                 setattr(self, name, chosen.get(name, value))
@@ -55,11 +57,29 @@ def takes_options(**own: object) -> Callable[[_C], _C]:
     return decorate
 
 
-def options_of(estimator: object, **derived: Any) -> Options:  # noqa: ANN401  an option's value has its own type
+def _known(name: str, names: Collection[str]) -> str:
+    near = nearest_names(name, names)
+    return f"the nearest is {near[0]!r}" if near else f"known are {', '.join(names)}"
+
+
+def options_of(estimator: object, **derived: Any) -> LearnerOptions:  # noqa: ANN401  an option's value has its own type
     """Return the options of an estimator's parameters and of `derived`; ValueError if they contradict each other."""
     chosen = {name: getattr(estimator, name) for name in OPTIONS}
-    chosen |= {name: DECLARED[name].default for name, value in chosen.items() if value is None}
-    return Options(**chosen, **derived)
+    chosen |= {name: _DECLARED[name].default for name, value in chosen.items() if value is None}
+    return SYSTEMS["apple"].new_options(**chosen, **_paper_of(estimator), **derived)
+
+
+def _paper_of(estimator: object) -> Mapping[str, Any]:
+    """Return the estimator's parameter `paper`; ValueError unless it is None or has options of the paper's."""
+    found: object = vars(estimator)["paper"]
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        raise ValueError(f"paper: expected None or a map with {', '.join(_PAPER)}, found {found!r}")  # noqa: TRY004
+    for name in found:
+        if name not in _PAPER:
+            raise ValueError(f"paper: expected settings of learner.paper, found {name!r}; {_known(name, _PAPER)}")
+    return found
 
 
 def truth(estimator: object, name: str) -> bool:

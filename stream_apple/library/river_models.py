@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from river import base
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.options import CLASSES, Options
+from stream_apple.learners.options import CLASSES
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.library.cells import is_missing
 from stream_apple.library.event_times import Time, milliseconds_of, span_of
 from stream_apple.library.featurizer import column_name, featurizer_of_rows, refuse_table
@@ -93,7 +94,7 @@ class _Apple(base.Estimator):
         online = OnlineLearner(options, whole_number(self, "epoch_examples"), span_of(self.epoch_length))
         return OneRow(online, featurizer_of_rows(options), sort_names=truth(self, "sort_names") and not options.ngrams)
 
-    def _options(self) -> Options:
+    def _options(self) -> LearnerOptions:
         raise NotImplementedError
 
     def _batch(self, frame: Any) -> Batch:  # noqa: ANN401  a frame of any kind
@@ -125,7 +126,8 @@ class AppleRegressor(_Apple, base.MiniBatchRegressor):
                     of the map; it gives the bits of a worker whose messages have this order
 
     All other parameters are options of the learner, by the names, defaults and bounds of the section `learner` of
-    `docs/configuration.md`. Numbers are numbers, texts and booleans are categories, a map is a namespace.
+    `docs/configuration.md`; `paper` has those of `learner.paper`, by name. Numbers are numbers, texts and booleans are
+    categories, a map is a namespace.
 
     >>> from river import datasets, evaluate, metrics
     >>> from stream_apple.river import AppleRegressor
@@ -150,7 +152,7 @@ class AppleRegressor(_Apple, base.MiniBatchRegressor):
 
         return pd.Series(self._model.online.score(self._batch(X)).predictions, index=getattr(X, "index", None))
 
-    def _options(self) -> Options:
+    def _options(self) -> LearnerOptions:
         return options_of(self, loss="squared")
 
 
@@ -167,7 +169,8 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
                     of the map; it gives the bits of a worker whose messages have this order
 
     All other parameters are options of the learner, by the names, defaults and bounds of the section `learner` of
-    `docs/configuration.md`. Numbers are numbers, texts and booleans are categories, a map is a namespace.
+    `docs/configuration.md`; `paper` has those of `learner.paper`, by name. Numbers are numbers, texts and booleans are
+    categories, a map is a namespace.
 
     >>> from river import datasets, evaluate, metrics
     >>> from stream_apple.river import AppleClassifier
@@ -319,7 +322,7 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
         known[label] = float(len(known))
         return known[label]
 
-    def _options(self) -> Options:
+    def _options(self) -> LearnerOptions:
         self._check_classes()
         if self.classes is None or not self._softmax:
             return options_of(self, loss="logistic")

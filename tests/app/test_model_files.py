@@ -17,7 +17,7 @@ from stream_apple.cli.merge import command
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError, SnapshotError
 from stream_apple.learners.apple.merging.merge import merge
-from stream_apple.learners.apple.merging.mergeable import merged_digest
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
 from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
@@ -33,7 +33,7 @@ def save(
     config = Config.model_validate({"learner": learner or LEARNER, **sections})
     model = onlooker_factory(config)(partition, Provenance.of(config).lineage(partition, 0))
     model.process(stream(600, seed=partition, partition=partition))
-    assert model.learner.census().parents.sum() > 0 or model.learner.options.method != "apple"
+    assert model.learner.census().parents.sum() > 0 or model.learner.options.name != "apple"
     known = Names()
     known.add([(partition + 1, names)])
     settings = config.model_dump(mode="json", include={"learner", "epochs", "limits", "input", "output"})
@@ -58,6 +58,15 @@ def test_what_a_model_of_a_file_explains_has_the_names_of_neighbours(tmp_path: P
     assert "b^c" in names
 
 
+@pytest.mark.parametrize("system", ["tuples", "hashed"])
+def test_a_model_of_another_system_is_opened_and_not_merged(tmp_path: Path, system: str) -> None:
+    """To the bit; the message of `merge` names the system."""
+    model = save(tmp_path / "0", 0, {"system": system, system: {"bits": 10, "loss": "squared"}})
+    assert open_model_file(tmp_path / "0").model.digest() == model.digest()
+    with pytest.raises(ConfigurationError, match=f"expected learner.system = apple, found {system}"):
+        merge_model_files([tmp_path / "0"] * 2, tmp_path / "merged", "votes")
+
+
 @pytest.mark.parametrize("parents", ["votes", "union"])
 def test_the_merged_model_is_that_of_the_function(tmp_path: Path, parents: Any) -> None:
     """In the order of the files, with everyone's names; it has learned nothing itself, and says what it was made of."""
@@ -67,7 +76,7 @@ def test_the_merged_model_is_that_of_the_function(tmp_path: Path, parents: Any) 
     expected = merge([model.learner for model in models], parents=parents)
     assert counts == expected.counts
     opened = open_model_file(tmp_path / "merged")
-    assert merged_digest(opened.model.learner) == expected.model.digest()
+    assert mergeable_of(opened.model.learner).digest() == expected.model.digest()
     assert opened.model.digest() == opened.saved.pointer.digest == digest
     assert (opened.model.learner.examples, opened.model.next_offset, opened.model.clock.epoch) == (0, 0, -1)
     assert set(opened.saved.names.values()) == {"name 0", "name 1", "name 2"}
@@ -90,7 +99,7 @@ def test_merged_models_are_merged_again_and_the_same_bytes_twice(tmp_path: Path)
     for twice, target in (("a", "c"), ("c", "d")):  # in a merged table a monomial has its own place
         merge_model_files([tmp_path / twice, tmp_path / twice], tmp_path / target, "votes")
     first, again = (open_model_file(tmp_path / name).model.learner for name in "cd")
-    assert merged_digest(first) == merged_digest(again)  # equal models make the same model
+    assert mergeable_of(first).digest() == mergeable_of(again).digest()  # equal models make the same model
 
 
 def test_the_commands(tmp_path: Path) -> None:

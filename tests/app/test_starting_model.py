@@ -16,7 +16,7 @@ from stream_apple.app.startup import open_up
 from stream_apple.config import Config
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.apple.learner import as_apple, is_of_preparation
-from stream_apple.learners.apple.merging.mergeable import merged_digest
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.records.message.feature_names import Names
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -47,12 +47,12 @@ def test_the_model_is_that_of_the_file(tmp_path: Path) -> None:
     """Each time, and of a merged file too."""
     models = [save(tmp_path / str(number), number) for number in range(2)]
     first = begun(configured(tmp_path / "0"))
-    assert merged_digest(first.learner) == merged_digest(models[0].learner)
+    assert mergeable_of(first.learner).digest() == mergeable_of(models[0].learner).digest()
     assert begun(configured(tmp_path / "0")).digest() == first.digest()
     assert starting_model(configured(""), Provenance.of(configured(""))) is None
     merge_model_files([tmp_path / "0", tmp_path / "1"], tmp_path / "merged", "votes")
     merged = open_model_file(tmp_path / "merged").model.learner
-    assert merged_digest(begun(configured(tmp_path / "merged")).learner) == merged_digest(merged)
+    assert mergeable_of(begun(configured(tmp_path / "merged")).learner).digest() == mergeable_of(merged).digest()
 
 
 def test_its_content_is_part_of_the_name(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_numbers_are_prepared_as_in_the_file(tmp_path: Path) -> None:
     assert {"label_units", "prepared_splines_centers"} <= set(prepared)
     assert all(np.array_equal(found[name], expected[name]) for name in prepared)
     assert found["prepared_fitted"].tolist() == [1]
-    assert merged_digest(model.learner) == merged_digest(saved.learner)
+    assert mergeable_of(model.learner).digest() == mergeable_of(saved.learner).digest()
     assert (model.learner.examples, as_apple(model.learner).restarts) == (0, 0)
     assert len(model.process(stream(200, seed=5)).predictions) > 150
 
@@ -97,7 +97,7 @@ def test_a_model_that_started_from_a_file_is_saved_and_merged(tmp_path: Path) ->
     merged = open_model_file(tmp_path / "merged")
     assert merged.saved.lineage.model == Provenance.of(merged.config).lineage(0, 0).model
     assert merged.saved.merged_from[0].model == model.lineage.model
-    assert merged_digest(begun(configured(tmp_path / "again")).learner) == merged_digest(model.learner)
+    assert mergeable_of(begun(configured(tmp_path / "again")).learner).digest() == mergeable_of(model.learner).digest()
 
 
 @pytest.mark.parametrize(

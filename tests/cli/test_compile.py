@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from core.machine_code import LEAST, Compiled, kernels_in
@@ -14,25 +14,44 @@ from support.command import call_command
 from support.waiting import wait_until
 
 from stream_apple.errors import ConfigurationError
-from stream_apple.learners.apple.options import LossName, Method
+from stream_apple.learners.options import SYSTEMS
 
-LEARNERS: tuple[dict[str, object], ...] = (
-    *(
-        {"method": method, "loss": loss} | ({"classes": 5} if loss == "softmax" else {})
-        for method in get_args(Method)
-        for loss in get_args(LossName)
-    ),
-    {"loss": "logistic", "discretise": "none"},
-    {"mergeable": True, "loss": "logistic"},
-    {"ngrams": {"*": 2}},
-)
+
+def _learners() -> Iterator[dict[str, object]]:
+    """Settings of each system, most of which have kernels that some others do not need."""
+    for method in SYSTEMS["apple"].declared["method"].choices:
+        for loss in SYSTEMS["apple"].declared["loss"].choices:
+            yield {"method": method, "loss": loss} | ({"classes": 5} if loss == "softmax" else {})
+    yield {"loss": "logistic", "discretise": "none"}
+    yield {"drift": "ignore"}
+    yield {"mergeable": True, "loss": "logistic"}
+    yield {"ngrams": {"*": 2}}
+    yield {"mixture": False, "paper": {"selection": "ssm"}}
+    yield {"mixture": False, "loss": "logistic", "paper": {"steps": "theorem1", "fallback": True}}
+    for tuples in (
+        {},
+        {"loss": "squared"},
+        {"discretise": "mdl", "warm_start": "none"},
+        {"discretise": "none", "selection": "cv", "selection_share": 0.5},
+        {"loss": "squared", "selection_share": 0.3, "hierarchical": True, "order": 3},
+    ):
+        yield {"system": "tuples", "tuples": tuples}
+    for hashed in (
+        {},
+        {"loss": "squared"},
+        {"personalise": "user", "l1": 1e-6},
+        {"descent": "plain", "l2": 1e-6},
+    ):
+        yield {"system": "hashed", "hashed": hashed}
+
+
 SETTINGS: tuple[dict[str, dict[str, object]], ...] = (
     {},
     {"merge": {"mode": "average"}},
     {"merge": {"mode": "average"}, "learner": {"loss": "logistic"}},
     {"merge": {"mode": "average"}, "learner": {"loss": "softmax", "classes": 3}},
     {"merge": {"mode": "average"}, "learner": {"mixture": False}},
-    *({"learner": learner} for learner in LEARNERS),
+    *({"learner": learner} for learner in _learners()),
 )
 _WARM_UP = """
 import json, sys

@@ -33,7 +33,7 @@ def test_the_parameters_are_the_options() -> None:
     """By the same names and defaults, but for what an estimator derives; a wrong one is refused."""
     parameters = AppleClassifier().get_params()
     for name, each in DECLARED.items():
-        if name not in {"loss", "classes"}:
+        if name not in {"loss", "classes"} and each.option.section != "learner.paper":
             assert parameters[name] == each.default or (each.default == () and parameters[name] is None)
     with pytest.raises(TypeError, match="found 'bitz'; the nearest is 'bits'"):
         AppleClassifier(bitz=3)
@@ -46,6 +46,24 @@ def test_the_parameters_are_the_options() -> None:
     for name, wrong in (("passes", 0), ("passes", 1.5), ("epoch_examples", -1), ("epoch_examples", True)):
         with pytest.raises(ValueError, match=f"{name}: expected None or a whole number"):
             AppleClassifier(**{name: wrong}).fit(SMALL, SIGNS)
+
+
+def test_settings_of_the_papers_algorithm_are_one_parameter() -> None:
+    """They are named as in the configuration; a wrong one is refused, and so are all of them in a mixture."""
+    model = AppleRegressor(bits=8, mixture=False, paper={"selection": "ssm", "alpha": 0.5}).fit(SMALL, SMALL[:, 1])
+    assert model._online.options.identity().items() >= {"selection": "ssm", "alpha": 0.5}.items()
+    for paper, message in (
+        (
+            {"selektion": "ssm"},
+            "paper: expected settings of learner.paper, found 'selektion'; the nearest is 'sele",
+        ),
+        ("ssm", "paper: expected None or a map with alpha, selection, .*, found 'ssm'"),
+        ({"alpha": 3}, "alpha: expected a number above 0 and at most 2, found 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            AppleRegressor(mixture=False, paper=paper).fit(SMALL, SMALL[:, 1])
+    with pytest.raises(ValueError, match="selection: expected weight with mixture = true, found 'ssm'"):
+        AppleRegressor(paper={"selection": "ssm"}).fit(SMALL, SMALL[:, 1])
 
 
 @settings(max_examples=10)

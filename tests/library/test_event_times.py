@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.scores import Scores
+from stream_apple.learners.systems import new_learner
 from stream_apple.library.event_times import milliseconds_of, span_of
 from stream_apple.library.parameters import options_of
 from stream_apple.offline.event_epochs import deal_by_time
@@ -54,7 +54,7 @@ def test_epochs_end_as_a_workers_do() -> None:
     batch: Batch = many._batch(frame)
     dealt = deal_by_time(milliseconds_of(times), 3_600_000, 7 * 86_400_000)
     assert (dealt.far_ahead.tolist(), dealt.late, len(dealt.ends)) == ([300], 1, 6)
-    learner = Learner(options_of(many, loss="logistic"))
+    learner = new_learner(options_of(many, loss="logistic"))
     rows = batch.select(dealt.rows)._replace(labels=np.where(np.array(labels)[dealt.rows], 1.0, -1.0))
     for start, stop in zip((0, *dealt.ends), (*dealt.ends, len(dealt.rows)), strict=True):
         learner.learn(rows, start, stop, Scores.empty(len(dealt.rows)))

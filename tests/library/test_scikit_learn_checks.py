@@ -1,4 +1,4 @@
-"""scikit-learn's own suite for estimators passes, with nothing skipped, and one check expected to fail."""
+"""scikit-learn's own suite for estimators passes, with nothing skipped and nothing expected to fail."""
 
 from typing import Any
 
@@ -11,15 +11,7 @@ from stream_apple import AppleClassifier, AppleRegressor
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def _expected_to_fail(estimator: Any) -> dict[str, str]:
-    """Check -> why it fails."""
-    set_alpha = "it sets any parameter alpha to 0.01; ours is the paper's, which a mixture refuses"
-    return {"check_regressors_train": set_alpha} if isinstance(estimator, AppleRegressor) else {}
-
-
-@parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [AppleClassifier(), AppleRegressor()], expected_failed_checks=_expected_to_fail
-)
+@parametrize_with_checks([AppleClassifier(), AppleRegressor()])  # type: ignore[untyped-decorator]
 def test_the_estimator_is_one_of_scikit_learn(estimator: Any, check: Any) -> None:
     """Each check of the suite, by its name."""
     check(estimator)

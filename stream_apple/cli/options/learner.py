@@ -7,12 +7,13 @@ import click
 
 from stream_apple.cli.options.parameters import Decorator, given_options, option_group
 from stream_apple.config import LearnerSettings
-from stream_apple.learners.apple.options import ALL_NAMESPACES, DECLARED, Declaration, IntegerBounds, Options
+from stream_apple.learners.options import ALL_NAMESPACES, SYSTEMS, Declaration, IntegerBounds
 
 if TYPE_CHECKING:
     from stream_apple.learners.port import LearnerOptions  # which needs numpy
 
-_OFFERED = {name: each for name, each in DECLARED.items() if each.option.section != "limits"}
+_APPLE = SYSTEMS["apple"]
+_OFFERED = _APPLE.in_section("learner") | _APPLE.in_section("learner.paper")
 
 
 class LearnerChoice:
@@ -46,7 +47,7 @@ class LearnerChoice:
         if to_merge and given["mergeable"] is None:
             given["mergeable"] = True
         try:
-            return Options(**given, max_features_per_example=max_features_per_example)
+            return _APPLE.new_options(**given, max_features_per_example=max_features_per_example)
         except ValueError as error:
             field, _, fault = str(error).partition(":")
             raise click.UsageError(f"{_spelled(field)}:{fault}") from None

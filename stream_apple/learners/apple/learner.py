@@ -41,6 +41,7 @@ from stream_apple.learners.apple.state.model import (
 from stream_apple.learners.apple.state.recent import forget_recent, longest_recent, recent_examples
 from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.apple.state.weights import APPLE, AVERAGE, LINEAR, NAMES, weights_at
+from stream_apple.learners.base_learner import BaseLearner
 from stream_apple.learners.label_units import LABEL_UNITS, LabelUnits
 from stream_apple.learners.port import (
     NO_CENSUS,
@@ -56,13 +57,12 @@ from stream_apple.learners.port import Learner as Port
 from stream_apple.learners.progress.progressive_loss import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
-from stream_apple.learners.state_digest import state_digest
 
 _PREPARED = "prepared_"  # prefix of the names of the preparation's arrays
 _NEVER = 1 << 62
 
 
-class Learner:
+class Learner(BaseLearner):
     """A model that predicts, learns, and grows at the end of epochs.
 
     generation  increases when arrays that kernels work on are replaced by others
@@ -183,11 +183,17 @@ class Learner:
         return sums | {_PREPARED + name: array for name, array in self.preparation.arrays.items()}
 
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over all state besides the table, which the caller has filled; ValueError for other names or sizes."""
+        """Take over all state besides the table, which the caller has filled.
+
+        ValueError for other names or sizes, and for numbers that no model has.
+        """
         self.generation += 1
         prepared = {name for name in sums if name.startswith(_PREPARED)}
         own = {name: array for name, array in self.sums.items() if not name.startswith(_PREPARED)}
         take_over_arrays(own, {name: array for name, array in sums.items() if name not in prepared})
+        _check_numbers(self._state.scalars._asdict() | self._state.mixture._asdict())
+        if (self._state.mixture.shares <= 0.0).any():
+            raise ValueError(f"shares: expected numbers above 0, found {self._state.mixture.shares.tolist()}")
         self.preparation.restore({name.removeprefix(_PREPARED): sums[name] for name in prepared})
 
     def take_over(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
@@ -209,19 +215,6 @@ class Learner:
             self.generation += 1
             self.preparation.restore(prepared)
             forget_recent(self._state.recent)
-
-    @property
-    def observed(self) -> dict[str, NDArray[np.generic]]:
-        """The counts for display only, by name: the arrays themselves. No score and no digest depends on them."""
-        return self.progress.observed()
-
-    def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the counts of `observed`; ValueError for arrays of other names, types, or sizes."""
-        take_over_arrays(self.observed, observed)
-
-    def digest(self) -> str:
-        """Return a hash, 32 hex digits, of every bit that future scores and sums depend on."""
-        return state_digest(*self.state)
 
     @property
     def state(self) -> LearnerState:
@@ -500,6 +493,13 @@ class Learner:
 def is_of_preparation(name: str) -> bool:
     """Return whether this name of `Learner.sums` says how examples are prepared, or in which units labels are."""
     return name == LABEL_UNITS or name.startswith(_PREPARED)
+
+
+def _check_numbers(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ValueError if a number is infinite or NaN: kernels keep all of them finite."""
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name}: expected finite numbers, found {array.tolist()[:10]}")
 
 
 def _end_of(learned: NDArray[np.int64], count: int, stop: int) -> int:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch
 from stream_apple.core.named_arrays import take_over_arrays
 from stream_apple.errors import ModelError
+from stream_apple.learners.base_learner import BaseLearner
 from stream_apple.learners.hashed.features import list_features
 from stream_apple.learners.hashed.options import HashedOptions
 from stream_apple.learners.hashed.regularisation import write_weights
@@ -28,10 +29,9 @@ from stream_apple.learners.port import (
 from stream_apple.learners.progress.progressive_loss import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
-from stream_apple.learners.state_digest import state_digest
 
 
-class HashedLearner:
+class HashedLearner(BaseLearner):
     """A linear model whose features share weights by hash.
 
     generation  0: the arrays of the state are never replaced
@@ -75,19 +75,6 @@ class HashedLearner:
     def restore(self, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over `LearnerState.sums`; the caller has filled the rows. ValueError for other names or sizes."""
         take_over_arrays(self.state.sums, sums)
-
-    @property
-    def observed(self) -> dict[str, NDArray[np.generic]]:
-        """What is counted for display only, by name: the arrays themselves."""
-        return self.progress.observed()
-
-    def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the counts of `observed`; ValueError for arrays of other names, types, or sizes."""
-        take_over_arrays(self.observed, observed)
-
-    def digest(self) -> str:
-        """Return a hash, 32 hex digits, of every bit of the state."""
-        return state_digest(*self.state)
 
     def weights(self) -> NDArray[np.float64]:
         """Return the weights of all slots, with all shrinkage applied, float64[2^bits + 1]; the last is the constant's.

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch, joined
 from stream_apple.core.named_arrays import check_kinds, take_over_arrays
 from stream_apple.errors import ModelError
+from stream_apple.learners.base_learner import BaseLearner
 from stream_apple.learners.label_units import LabelUnits
 from stream_apple.learners.port import NO_KEYS, Census, Change, Description, Findings, RowInPlace, ScoreParts
 from stream_apple.learners.progress.progressive_loss import progress_of
 from stream_apple.learners.scores import NO_EARLY, Scores
 from stream_apple.learners.state import LearnerState
-from stream_apple.learners.state_digest import state_digest
 from stream_apple.learners.tuples.cuts import NumberCuts, are_consistent, fit_cuts
 from stream_apple.learners.tuples.display import heaviest_features, terms_of
 from stream_apple.learners.tuples.learning import process_rows
@@ -36,7 +36,7 @@ _CUTS, _RESERVOIR = "cuts_", "reservoir_"
 _KEPT = ("indptr", "keys", "values", "labels", "weights", "attributes")  # columns of the reservoir
 
 
-class TupleLearner:
+class TupleLearner(BaseLearner):
     """A model that learns tuples of attributes, and selects them when epochs end.
 
     With `discretise`, the first RESERVOIR examples are learned as they are, and kept. Then cuts are made of them, and
@@ -124,19 +124,6 @@ class TupleLearner:
         self._model = self._model._replace(cuts=cuts, chosen=chosen)
         self._reservoir = reservoir
         self.generation += 1
-
-    @property
-    def observed(self) -> dict[str, NDArray[np.generic]]:
-        """What is counted for display only, by name: the arrays themselves. No score and no digest depends on them."""
-        return self.progress.observed()
-
-    def restore_observed(self, observed: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the counts of `observed`; ValueError for arrays of other names, types, or sizes."""
-        take_over_arrays(self.observed, observed)
-
-    def digest(self) -> str:
-        """Return a hash, 32 hex digits, of every bit of the state."""
-        return state_digest(*self.state)
 
     def describe(self) -> Description:
         """Return what is shown of the model."""

@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ModelError
-from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.merging.merge import Parents, adopt, merge, warm_up_merging
-from stream_apple.learners.apple.merging.mergeable import check_mergeable
-from stream_apple.learners.apple.options import Options
+from stream_apple.learners.merging_port import Parents, check_mergeable
+from stream_apple.learners.port import Learner, LearnerOptions
 from stream_apple.learners.scores import Scores
-from stream_apple.learners.systems import warm_up_learning
+from stream_apple.learners.systems import merging_of, new_learner, warm_up_learning
 
 
 class Exchange(NamedTuple):
@@ -92,20 +90,20 @@ class Lockstep:
     rosters  who was in each merge, in the order of merges: (round, numbers of shards)
     """
 
-    def __init__(self, options: Options, streams: Sequence[ShardStream], exchange: Exchange | None) -> None:
+    def __init__(self, options: LearnerOptions, streams: Sequence[ShardStream], exchange: Exchange | None) -> None:
         """Make the learners; ConfigurationError if models of these options can't be merged and `exchange` is given."""
         if exchange is not None:
             check_mergeable(options)
         self.options = options
         self.exchange = exchange
-        self.shards = [Shard(number, Learner(options), stream) for number, stream in enumerate(streams)]
+        self.shards = [Shard(number, new_learner(options), stream) for number, stream in enumerate(streams)]
         self.rosters: list[tuple[int, tuple[int, ...]]] = []
 
     def warm_up(self) -> None:
         """Compile everything on throw-away models."""
         warm_up_learning(self.options)
         if self.exchange is not None:
-            warm_up_merging(self.options)
+            merging_of(self.options).warm_up_merging(self.options)
 
     def learn(self) -> None:
         """Learn all of the streams in one pass, with a merge at the end of each round."""
@@ -123,10 +121,10 @@ class Lockstep:
         if self.exchange is None:
             raise AssertionError("expected an exchange where somebody waits, found none")
         roster = [which for which, shard in enumerate(self.shards) if shard.held == number]
-        parents = self.exchange.parents
-        merged = merge([self.shards[which].learner for which in roster], parents=parents).model
+        parents, merging = self.exchange.parents, merging_of(self.options)
+        merged = merging.merge([self.shards[which].learner for which in roster], parents=parents).model
         for which in roster:
             shard = self.shards[which]
-            adopt(shard.learner, merged, included=True, roster_size=len(roster), parents=parents)
+            merging.adopt(shard.learner, merged, included=True, roster_size=len(roster), parents=parents)
             shard.held = None
         self.rosters.append((number, tuple(roster)))

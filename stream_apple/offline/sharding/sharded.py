@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.options import Options
-from stream_apple.learners.apple.state.model import EXAMPLES, FEATURES
+from stream_apple.learners.port import Learner, LearnerOptions
 from stream_apple.learners.progress.progressive_loss import progress_of
 from stream_apple.learners.scores import Scores
 from stream_apple.offline.evaluation import Learned, Run, parents_of, run_of, split
@@ -51,7 +50,7 @@ def streams_of(trained: Batch, shards: NDArray[np.int64], epochs: NDArray[np.int
 
 
 def evaluate_together(
-    batch: Batch, options: Options, schedule: Schedule, sharding: Sharding, dealt: Dealt | None = None
+    batch: Batch, options: LearnerOptions, schedule: Schedule, sharding: Sharding, dealt: Dealt | None = None
 ) -> Together:
     """Learn the first part of the batch, then score the rest, as `evaluate` does with one learner.
 
@@ -73,7 +72,7 @@ def evaluate_together(
     test_scores = Scores.empty(len(tested.labels))
     for number, shard in enumerate(lockstep.shards):
         own = np.flatnonzero(shards[size:] == number)
-        _put(test_scores, own, shard.learner.score(tested.select(own)))
+        _put(test_scores, own, _scored(shard.learner, tested.select(own)))
     seconds = time.perf_counter() - started
 
     scores = Scores.empty(size)
@@ -87,6 +86,12 @@ def evaluate_together(
     return Together(run, lockstep)
 
 
+def _scored(learner: Learner, batch: Batch) -> Scores:
+    scores = Scores.empty(len(batch.labels))
+    learner.score_rows(batch, 0, len(batch.labels), scores)
+    return scores
+
+
 def _put(whole: Scores, rows: NDArray[np.int64], part: Scores) -> None:
     for column, values in zip(whole[:-1], part[:-1], strict=True):  # nothing is early here
         column[rows] = values
@@ -94,6 +99,6 @@ def _put(whole: Scores, rows: NDArray[np.int64], part: Scores) -> None:
 
 def _features(shards: list[Shard]) -> float | None:
     """Return the mean number of features of an example, over all shards; None without examples."""
-    counts = [shard.learner.sums["counts"].astype(np.int64) for shard in shards]
-    examples = sum(int(each[EXAMPLES]) for each in counts)
-    return sum(int(each[FEATURES]) for each in counts) / examples if examples else None
+    learners = [shard.learner for shard in shards if shard.learner.examples]
+    examples = sum(each.examples for each in learners)
+    return sum(each.features_per_example * each.examples for each in learners) / examples if examples else None

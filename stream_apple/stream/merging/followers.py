@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stream_apple.errors import GapError
-from stream_apple.learners.apple.merging.merge import MergeCounts, Parents
-from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.learners.merging_port import MergeCounts, Parents
+from stream_apple.learners.port import Learner
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.merging.merge_log import MergedModel
@@ -245,9 +245,9 @@ class LocalPartitions:
             if each.lends
         }
 
-    def model(self, entry: RosterEntry) -> Mergeable | None:
-        """Return the partition's model, if it is in this worker and still at this contribution; else None."""
+    def model(self, entry: RosterEntry) -> Learner | None:
+        """Return the partition's learner, if it is in this worker and still at this contribution; else None."""
         follower = self.followers.get(entry.partition)
         if follower is None or not follower.stands_at(entry):
             return None
-        return mergeable_of(follower.partition.model.learner)
+        return follower.partition.model.learner

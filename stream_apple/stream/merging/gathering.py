@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from stream_apple.errors import BrokerError, GapError, SnapshotError
-from stream_apple.learners.apple.merging.mergeable import Mergeable, ReadableModel, mergeable_of, readable_of
+from stream_apple.learners.merging_port import ReadableModel
+from stream_apple.learners.port import Learner
+from stream_apple.learners.systems import merging_of
 from stream_apple.stream.log.ports import Reader
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder
-from stream_apple.stream.snapshots.compressed_table import CompressedTable
+from stream_apple.stream.snapshots.compressed_model import CompressedModel
 from stream_apple.stream.snapshots.merge_messages import RosterEntry
 from stream_apple.stream.snapshots.stored_messages import MessageReading, snapshot_messages
 
@@ -38,16 +40,17 @@ class _Reading(NamedTuple):
 
     entry: RosterEntry
     model: PartitionModel
-    table: CompressedTable
+    kept: CompressedModel
     snapshot: MessageReading[SnapshotDecoder]
 
     def complete(self) -> ReadableModel:
-        """Return what has been read, when all has come; SnapshotError if the snapshot has no table of its own."""
+        """Return what has been read, when all has come; SnapshotError if the snapshot has no rows of its own."""
         messages = self.snapshot.messages
         if messages.decoder.merged is not None:
             raise messages.incomplete("found that it refers to a merged model")
-        options, _, sums = mergeable_of(self.model.learner)
-        return ReadableModel(options, self.table, {name: array.copy() for name, array in sums.items()})
+        part = merging_of(self.kept.options).mergeable_of(self.model.learner)
+        self.kept.finish({name: array.copy() for name, array in part.sums.items()})
+        return self.kept
 
 
 class Gathering:
@@ -65,7 +68,7 @@ class Gathering:
         context: MergingContext,
         closed: ClosedRound,
         lineages: Mapping[int, Lineage],
-        local: Callable[[RosterEntry], Mergeable | None],
+        local: Callable[[RosterEntry], Learner | None],
     ) -> None:
         self.closed = closed
         self.began = context.now()
@@ -80,7 +83,7 @@ class Gathering:
         self._logs = dict[int, Reader]()
         self._current: _Reading | None = None
 
-    def read_on(self, until: float) -> Sequence[ReadableModel] | None:
+    def read_on(self, until: float) -> Sequence[Learner | ReadableModel] | None:
         """Read on, until that time at most; return all models in the roster's order, or None if some are to come.
 
         Models of this worker are not copied, so their partitions must not go on as long as they are used.
@@ -109,14 +112,14 @@ class Gathering:
             in_time = self._now() < until
         return list(models.values())
 
-    def _models(self) -> Mapping[int, ReadableModel]:
+    def _models(self) -> Mapping[int, Learner | ReadableModel]:
         """Return by partition, in the roster's order, the models that have been read or are in this worker."""
-        found = {}
+        found: dict[int, Learner | ReadableModel] = {}
         for entry in self.closed.roster:
             if entry.partition in self._found:
                 found[entry.partition] = self._found[entry.partition]
             elif (local := self._local(entry)) is not None:
-                found[entry.partition] = readable_of(local)
+                found[entry.partition] = local
         return found
 
     def close(self) -> None:
@@ -133,7 +136,7 @@ class Gathering:
     def _begin(self, entry: RosterEntry) -> _Reading:
         """Begin to read a contribution, whose log is open."""
         model = self._new_model(entry.partition, self._lineages[entry.partition])
-        table = CompressedTable(model.learner.options)
-        messages = snapshot_messages(self._provenance, model, SnapshotPointer(*entry[1:]), table)
+        kept = CompressedModel(model.learner.options, model.learner.state.rows)
+        messages = snapshot_messages(self._provenance, model, SnapshotPointer(*entry[1:]), kept)
         log = self._logs[entry.partition]
-        return _Reading(entry, model, table, MessageReading(log, messages, self._now, SILENCE_S))
+        return _Reading(entry, model, kept, MessageReading(log, messages, self._now, SILENCE_S))

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from stream_apple.learners.apple.merging.merge import Parents, merge
-from stream_apple.learners.apple.merging.mergeable import Mergeable, ReadableModel
+from stream_apple.learners.merging_port import Mergeable, Parents, ReadableModel
+from stream_apple.learners.port import Learner
+from stream_apple.learners.systems import merging_of
 from stream_apple.stream.merging.committed_standings import CommittedStandings
 from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
@@ -223,11 +224,15 @@ class Leader:
 
 
 def _merged(
-    closed: ClosedRound, models: Sequence[ReadableModel], parents: Parents, history: MergeHistory, threads: int
+    closed: ClosedRound,
+    models: Sequence[Learner | ReadableModel],
+    parents: Parents,
+    history: MergeHistory,
+    threads: int,
 ) -> tuple[Mergeable, MergeManifest]:
     """Merge the models of a closed round; return the merged one, and what is recorded of the merge."""
     # The partitions that wait for the merge learn nothing meanwhile, so it may use all threads.
     with ThreadPoolExecutor(threads, "merging") as pool:
-        model, counts = merge(models, parents=parents, run=pool.map, parts=threads)
+        model, counts = merging_of(models[0].options).merge(models, parents=parents, run=pool.map, parts=threads)
     number, partitions, roster, excluded = closed
     return model, MergeManifest(number, partitions, roster, excluded, model.digest(), counts._asdict(), history)

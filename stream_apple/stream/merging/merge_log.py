@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import structlog
 
 from stream_apple.errors import GapError
-from stream_apple.learners.apple.merging.mergeable import Mergeable
+from stream_apple.learners.merging_port import Mergeable
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.merge_history import MergeHistory

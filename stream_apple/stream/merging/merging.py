@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 
-from stream_apple.learners.apple.merging.merge import MergeCounts, Parents
+from stream_apple.learners.merging_port import MergeCounts, Parents
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption

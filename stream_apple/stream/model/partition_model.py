@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.event_time import EpochClock
 from stream_apple.errors import ModelError
-from stream_apple.learners.apple.merging.merge import MergeCounts, Parents, adopt
-from stream_apple.learners.apple.merging.mergeable import Mergeable
 from stream_apple.learners.loss_functions import write_probabilities
+from stream_apple.learners.merging_port import Mergeable, MergeCounts, Parents
 from stream_apple.learners.port import Change, LearnerOptions
 from stream_apple.learners.progress.progressive_loss import LossReport
 from stream_apple.learners.scores import Scores
-from stream_apple.learners.systems import new_learner
+from stream_apple.learners.systems import merging_of, new_learner
 from stream_apple.records.framing import Schemas
 from stream_apple.records.mapping import OWN_MESSAGE, InputMapping
 from stream_apple.records.message.decode import Decoder
@@ -178,7 +177,7 @@ class PartitionModel:
 
     @property
     def sums(self) -> dict[str, NDArray[np.generic]]:
-        """Return all state by name, besides the table and `ended`: the arrays themselves, or read-only copies."""
+        """Return all state by name, besides the learner's rows and `ended`: the arrays, or read-only copies."""
         return {
             **self.learner.state.sums,
             "clock": self.clock.state,
@@ -200,14 +199,14 @@ class PartitionModel:
     def adopt(
         self, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
     ) -> MergeCounts | None:
-        """Make the merged model the learner's own, see `learners/apple/merging/merge:adopt`."""
-        before = self.learner.units.scale
-        counts = adopt(self.learner, merged, included=included, roster_size=roster_size, parents=parents)
+        """Make the merged model the learner's own, see `learners/merging_port.py`."""
+        before, merging = self.learner.units.scale, merging_of(self.learner.options)
+        counts = merging.adopt(self.learner, merged, included=included, roster_size=roster_size, parents=parents)
         self.early.change_units(before)
         return counts
 
     def restore(self, next_offset: int, ended: Ended, sums: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the state at `next_offset`; the caller has already written the learner's table.
+        """Take over the state at `next_offset`; the caller has already written the learner's rows.
 
         ValueError if `sums` are not those of such a model.
         """

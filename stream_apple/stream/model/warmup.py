@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from stream_apple.core.jit import is_complete, note_complete, room_for_kernels
-from stream_apple.learners.apple.merging.merge import warm_up_merging, warm_up_starting
-from stream_apple.learners.systems import ngrams_of, warm_up_learning
+from stream_apple.learners.systems import merging_of, ngrams_of, warm_up_learning
 from stream_apple.records.message.decode import Decoder
 from stream_apple.records.message.example import Example, encode_example
 from stream_apple.records.message.feature_names import names_in
@@ -72,9 +71,9 @@ def _learn_samples(settings: ModelSettings, decoder: Decoder) -> None:
     small = settings._replace(options=settings.options.smallest(), start=None, mapping=None, schemas=None)
     warm_up_learning(small.options)
     if settings.merge_every:
-        warm_up_merging(small.options)
+        merging_of(small.options).warm_up_merging(small.options)
     if settings.start is not None:
-        warm_up_starting(small.options)
+        merging_of(small.options).warm_up_starting(small.options)
     decoder.warm_up()
     model = PartitionModel("warm-up", 0, Lineage(0, "0" * 16), small, small.decoder())
     named = encode_example(Example(1.0, 1.0, "id", {"a": 1.0, "b": 2.0}))

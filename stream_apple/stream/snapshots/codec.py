@@ -1,6 +1,7 @@
 """The form of a snapshot: a model's whole state as messages of the models topic, and back, to the bit.
 
-A snapshot is a list of messages: blocks of the table, and a manifest at the end. Each is an envelope, a msgpack map:
+A snapshot is a list of messages: blocks of the learner's rows, and a manifest at the end. Each is an envelope, a
+msgpack map:
 
     v      format, see `blocks.FORMAT`
     model  fingerprint of the model
@@ -12,8 +13,8 @@ A snapshot is a list of messages: blocks of the table, and a manifest at the end
 `blocks.py` says what is in a block. The manifest holds the rest of the state by name, measurements on which nothing
 depends, and a digest over all state.
 
-A model that has just adopted a merged model has the table of that: its snapshot is a reference, which is the manifest
-alone and says where in the merges topic the table is (`refer`). A merged model is not kept indefinitely, so a whole
+A model that has just adopted a merged model has the rows of that: its snapshot is a reference, which is the manifest
+alone and says where in the merges topic the rows are (`refer`). A merged model is not kept indefinitely, so a whole
 snapshot follows soon. A snapshot of one message is a reference: whole ones have a block, too.
 
 Messages are made when they are to be sent; if learning goes on meanwhile, from a copy of the state.
@@ -25,10 +26,8 @@ from typing import Any, Literal, NamedTuple
 import msgpack
 
 from stream_apple.errors import SnapshotError, SnapshotMissingError
-from stream_apple.learners.apple.learner import as_apple
-from stream_apple.learners.apple.merging.mergeable import Mergeable
-from stream_apple.learners.apple.merging.stacks import copy_into
-from stream_apple.learners.state import block_bounds, bytes_of_rows
+from stream_apple.learners.merging_port import Mergeable
+from stream_apple.learners.state import block_bounds, bytes_of_rows, copy_rows
 from stream_apple.learners.state_digest import RowsDigest
 from stream_apple.stream.model.model_image import Ended, ModelImage
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -48,7 +47,7 @@ from stream_apple.stream.snapshots.blocks import (
     packed,
     unpacked,
 )
-from stream_apple.stream.snapshots.compressed_table import CompressedTable
+from stream_apple.stream.snapshots.compressed_model import CompressedModel
 from stream_apple.untrusted import (
     Epoch,
     MalformedError,
@@ -113,7 +112,7 @@ def encode_snapshot(model: PartitionModel) -> Snapshot:
 
 
 class Reference(NamedTuple):
-    """Holds all of a model's state at offset `at` except its table, which is that of a merged model.
+    """Holds all of a model's state at offset `at` except its rows, which are those of a merged model.
 
     lineage  the model's fingerprint
     """
@@ -204,7 +203,7 @@ class SnapshotDecoder:
     merged   where the merged model is that the snapshot refers to; None if it is whole, or before its manifest is read
     """
 
-    def __init__(self, model: PartitionModel, pointer: SnapshotPointer, kept: CompressedTable | None = None) -> None:
+    def __init__(self, model: PartitionModel, pointer: SnapshotPointer, kept: CompressedModel | None = None) -> None:
         self._model = model
         self._pointer = pointer
         self._kept = kept
@@ -246,13 +245,13 @@ class SnapshotDecoder:
             decode_block(data, self._rows, start, stop)
             self._learner_digest.add(self._rows, start, stop)
         else:
-            self._learner_digest.add(self._kept.add(frame, data).rows, 0, stop - start)
+            self._learner_digest.add(self._kept.add(frame, data), 0, stop - start)
 
     def complete(self, merged: Mergeable) -> None:
-        """Take over the table of the merged model that the snapshot refers to; SnapshotError if it is another's."""
+        """Take over the rows of the merged model that the snapshot refers to; SnapshotError if it is another's."""
         assert self._manifest is not None
         try:
-            copy_into(as_apple(self._model.learner).table, merged.table)
+            copy_rows(self._rows, merged.state.rows)
             self._learner_digest.add(self._rows, 0, self._blocks[-1][1])
             self._finish(self._manifest)
         except DAMAGES as error:
@@ -306,8 +305,6 @@ class SnapshotDecoder:
         image = model.image()
         if (found := image.digest(self._learner_digest.finish(image.learned.sums))) != self._pointer.digest:
             raise SnapshotError(f"expected a state with digest {self._pointer.digest}, found {found}")
-        if self._kept is not None:
-            self._kept.finish(as_apple(model.learner).table)
 
 
 def read_place(value: bytes | None) -> tuple[str, int, int, int]:

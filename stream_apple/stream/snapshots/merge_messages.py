@@ -1,6 +1,6 @@
 """The messages of merged models in the merges topic: how they are written, and read back to the bit.
 
-A merged model is a list of messages with the keys group/round/0, group/round/1, ...: blocks of its table, as a snapshot
+A merged model is a list of messages with the keys group/round/0, group/round/1, ...: blocks of its rows, as a snapshot
 has them (`snapshots/blocks.py`), and a manifest at the end. Each is an envelope, a msgpack map:
 
     v      format, see `blocks.FORMAT`
@@ -19,14 +19,12 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from stream_apple.core.named_arrays import take_over_arrays
+from stream_apple.core.named_arrays import check_kinds
 from stream_apple.errors import SnapshotError
-from stream_apple.learners.apple.learner import as_options
-from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_from
-from stream_apple.learners.apple.new_model import extent_of
-from stream_apple.learners.apple.state.table import empty_table
+from stream_apple.learners.merging_port import Mergeable
 from stream_apple.learners.port import LearnerOptions
-from stream_apple.learners.state import block_bounds, bytes_of_rows
+from stream_apple.learners.state import LearnerState, block_bounds, bytes_of_rows
+from stream_apple.learners.systems import merging_of, new_learner
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,
@@ -264,13 +262,12 @@ class MergeDecoder:
     """
 
     def __init__(self, group: str, number: int, options: LearnerOptions) -> None:
-        own = as_options(options)
         self._group = group
         self._round = number
         self._next = 0
-        self.model = Mergeable(own, empty_table(int(own.bits or 0), extent_of(own)), {})
+        self.model = merging_of(options).mergeable_of(new_learner(options))
         self.manifest: MergeManifest | None = None
-        self._rows = self.model.table.rows
+        self._rows = self.model.state.rows
         self._blocks = block_bounds(self._rows)
 
     @property
@@ -297,17 +294,17 @@ class MergeDecoder:
         self._next += 1
 
     def _finish(self, content: StoredMerge) -> None:
-        options, table, _ = self.model
+        options, state = self.model
         if content.options != options.identity():
             raise SnapshotError(
                 f"the manifest: expected options {options.identity()}, found {in_short(content.options)}: models of "
                 f"other settings were merged"
             )
+        given = unpacked(content.arrays)
+        check_kinds(state.sums, given)
         # The arrays are copied, as those in a message are read-only.
-        sums = {name: array.copy() for name, array in unpacked(content.arrays).items()}
-        constant = table.constant
-        take_over_arrays(constant, {name: sums.pop(name) for name in constant})
-        self.model = mergeable_from(options, table, sums)
+        sums = {name: given[name].copy() for name in state.sums}
+        self.model = Mergeable(options, LearnerState(state.rows, sums))
         if (found := self.model.digest()) != content.digest:
             raise SnapshotError(f"expected a merged model with digest {content.digest}, found {found}")
         self.manifest = content.manifest(self._round)

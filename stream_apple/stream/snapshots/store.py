@@ -8,8 +8,8 @@ from contextlib import closing
 from typing import NamedTuple, Protocol
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.learners.apple.merging.mergeable import Mergeable
-from stream_apple.learners.apple.options import Options
+from stream_apple.learners.merging_port import Mergeable
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed, LogRange, Readers
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
@@ -137,7 +137,7 @@ class SnapshotStore:
                 messages.decoder.complete(self._merged(merged, model.learner.options))
         return model
 
-    def _merged(self, pointer: MergedPointer, options: Options) -> Mergeable:
+    def _merged(self, pointer: MergedPointer, options: LearnerOptions) -> Mergeable:
         """Return the merged model that a snapshot refers to; GapError if it is gone, SnapshotError if it is damaged."""
         _check_merged(self._logs, self._provenance, pointer)
         decoder = MergeDecoder(self._provenance.group, pointer.round, options)

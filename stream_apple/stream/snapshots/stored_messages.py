@@ -14,7 +14,7 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder
-from stream_apple.stream.snapshots.compressed_table import CompressedTable
+from stream_apple.stream.snapshots.compressed_model import CompressedModel
 from stream_apple.stream.snapshots.merge_messages import merge_key
 
 PATIENCE_S = 120.0
@@ -159,7 +159,7 @@ class MessageReading(Generic[_Decoder]):
 
 
 def snapshot_messages(
-    provenance: Provenance, model: PartitionModel, pointer: SnapshotPointer, kept: CompressedTable | None = None
+    provenance: Provenance, model: PartitionModel, pointer: SnapshotPointer, kept: CompressedModel | None = None
 ) -> StoredMessages[SnapshotDecoder]:
     """Return the messages of a snapshot, which a new model takes in; `kept` is that of `SnapshotDecoder`."""
     topics, number = provenance.topics, model.partition

@@ -7,7 +7,7 @@ learned any further.
 from collections.abc import Callable, Sequence
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.learners.apple.merging.mergeable import merged_digest
+from stream_apple.learners.systems import merging_of
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
@@ -160,7 +160,8 @@ class Crossing:
                 self._differs(found, f"expected of the {name} {expected}, found {told}")
         size = len(merged.manifest.roster)
         model.adopt(merged.model, included=record.included, roster_size=size, parents=self._parents)
-        if record.included and (learned := merged_digest(model.learner)) != record.digest:
+        adopted = merging_of(model.learner.options).mergeable_of(model.learner)
+        if record.included and (learned := adopted.digest()) != record.digest:
             self._differs(
                 found, f"expected the merged part of its model to have digest {record.digest}, found {learned}"
             )

@@ -6,8 +6,9 @@ waits there until it has been merged with the others.
 
 from collections.abc import Generator, Mapping
 
-from stream_apple.learners.apple.merging.merge import Parents, merge
-from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.learners.merging_port import Parents
+from stream_apple.learners.port import Learner
+from stream_apple.learners.systems import merging_of
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.partition_report import MadeAgain, Report
@@ -67,7 +68,7 @@ def make_again(merges: RecordedMerges, lanes: Mapping[int, Lane], parents: Paren
             unknown += 1
             continue
         pointer, manifest = each
-        digest = merge(models, parents=parents).model.digest()
+        digest = merging_of(models[0].options).merge(models, parents=parents).model.digest()
         matched += digest == manifest.digest
         if digest != manifest.digest:
             who = ", ".join(map(str, manifest.members))
@@ -81,13 +82,13 @@ def make_again(merges: RecordedMerges, lanes: Mapping[int, Lane], parents: Paren
     return MadeAgain(len(found), matched, unknown)
 
 
-def _contributions(found: FoundMerge, lanes: Mapping[int, Lane]) -> list[Mergeable] | None:
+def _contributions(found: FoundMerge, lanes: Mapping[int, Lane]) -> list[Learner] | None:
     """Return the models that were merged, learned again; None if one of them can't be learned."""
-    models = []
+    models: list[Learner] = []
     for entry in found.manifest.roster:
         lane = lanes.get(entry.partition)
         model = None if lane is None else lane.reach(entry.at)
         if model is None:
             return None
-        models.append(mergeable_of(model.learner))
+        models.append(model.learner)
     return models

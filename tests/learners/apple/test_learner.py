@@ -256,3 +256,16 @@ def test_products_that_are_too_large_or_vanish_are_no_features() -> None:
     scores = run(learner, batch_of(rows), 1)
     assert np.isfinite(scores.predictions).all()
     assert learner.features_per_example == 1 + 2 + 1, "a*b is the only product in range"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("shares", 0.0), ("shares", np.nan), ("norm", np.inf), ("curvature", np.nan)]
+)
+def test_numbers_that_no_model_has_are_not_restored(name: str, value: float) -> None:
+    """A share of 0 has no logarithm, which a merge needs; what is not finite would spread from model to model."""
+    learner = Learner(Options(bits=8))
+    sums = {each: array.copy() for each, array in learner.state.sums.items()}
+    learner.restore(sums)
+    sums[name][-1] = value
+    with pytest.raises(ValueError, match=f"{name}: expected"):
+        learner.restore(sums)

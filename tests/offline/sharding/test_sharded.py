@@ -7,7 +7,7 @@ from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ConfigurationError, ModelError
-from stream_apple.learners.apple.learner import Learner
+from stream_apple.learners.apple.learner import Learner, as_apple
 from stream_apple.learners.apple.merging.merge import adopt, merge
 from stream_apple.learners.scores import Scores
 from stream_apple.offline.evaluation import Run, evaluate
@@ -187,7 +187,7 @@ def test_what_can_not_be_merged_is_refused() -> None:
 def test_a_model_that_is_not_finite_is_named() -> None:
     """By its shard; rows are those of its stream."""
     lockstep = Lockstep(OPTIONS, streams([0, 0], [0, 0, 1]), Exchange())
-    lockstep.shards[1].learner.table.slots["weight"][-1] = np.inf
+    as_apple(lockstep.shards[1].learner).table.slots["weight"][-1] = np.inf
     with pytest.raises(ModelError, match=r"shard 1: .* at row 0") as caught:
         lockstep.learn()
     assert caught.value.row == 0

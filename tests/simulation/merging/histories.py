@@ -19,7 +19,7 @@ from simulation.world import (
 )
 from support.records import HOUR
 
-from stream_apple.learners.apple.merging.mergeable import merged_digest
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
 from stream_apple.stream.merging import merging
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.positions.merge_note import BoundaryState, MergeSettings
@@ -88,7 +88,7 @@ class HastySchedule(Schedule):
         def check(record: AdoptionRecord, lane: Lane) -> None:
             assert lane.digest() == record.model, f"{record}: found {lane.digest()}"
             if record.included:
-                assert merged_digest(lane.learner) == record.digest
+                assert mergeable_of(lane.learner).digest() == record.digest
 
         given = self._given
         lanes = as_recorded(given, self._setup, manifests, adoptions, check)

@@ -11,7 +11,8 @@ from simulation.process import Setup
 from support.records import DECODER, TOPIC, FakeRecord
 
 from stream_apple.learners.apple.merging.merge import merge
-from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
+from stream_apple.learners.merging_port import Mergeable
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.model.model_image import Ended
 from stream_apple.stream.model.partition_model import EpochEnd, PartitionModel
@@ -70,8 +71,8 @@ class Lane(PartitionModel):
 
     def contribution(self) -> Mergeable:
         """What it is made of now, in memory of its own."""
-        options, table, sums = mergeable_of(self.learner)
-        return Mergeable(options, table.copy(), {name: array.copy() for name, array in sums.items()})
+        options, state = mergeable_of(self.learner)
+        return Mergeable(options, state.copy())
 
     def _end_epoch(self, epoch: int, offset: int, *, digested: bool = True) -> EpochEnd:
         grown, self._grown = self._grown, None

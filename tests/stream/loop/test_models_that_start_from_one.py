@@ -14,7 +14,8 @@ from support.records import DECODER, TOPIC, FakeRecord, good, new_model, stream
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.merging.merge import merge
-from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of, merged_digest
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
+from stream_apple.learners.merging_port import Mergeable
 from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.warmup import warm_up
@@ -74,8 +75,8 @@ def test_a_model_begins_with_what_was_learned_and_with_nothing_else() -> None:
     before = start.digest()
     model, cold = made(0, WARM.provenance.lineage(0, 0)), new_model()
     model.begin()
-    assert merged_digest(model.learner) == before
-    assert as_apple(model.learner).occupied == np.count_nonzero(start.table.slots["key"][:-1]) > 0
+    assert mergeable_of(model.learner).digest() == before
+    assert as_apple(model.learner).occupied == np.count_nonzero(start.state.rows["slots"]["key"]) > 0
     assert (model.learner.examples, model.next_offset, model.clock.epoch) == (0, 0, -1)
     teacher = new_model()
     teacher.process(stream(600, seed=7))

@@ -4,7 +4,8 @@ from functools import cache
 
 from support.records import DECODER, SETTINGS, TOPIC, stream
 
-from stream_apple.learners.apple.merging.merge import Merged, merge
+from stream_apple.learners.apple.merging.merge import merge
+from stream_apple.learners.merging_port import Merged
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.positions.merge_note import MergedPointer

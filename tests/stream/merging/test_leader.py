@@ -18,7 +18,8 @@ from support.records import DECODER, SETTINGS, TOPIC, new_model, stream
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.apple.merging.merge import merge
-from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
+from stream_apple.learners.port import Learner
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.leader import Leader, pause_s
@@ -57,10 +58,10 @@ class ThereAtFirst(LocalPartitions):
         super().__init__()
         self.contributed: PartitionModel | None = contributed
 
-    def model(self, entry: RosterEntry) -> Mergeable | None:
-        """The model, if it is there."""
+    def model(self, entry: RosterEntry) -> Learner | None:
+        """The learner, if it is there."""
         there = self.contributed
-        return mergeable_of(there.learner) if there is not None and there.partition == entry.partition else None
+        return there.learner if there is not None and there.partition == entry.partition else None
 
 
 class Contribution(NamedTuple):
@@ -204,7 +205,7 @@ class TestMerging:
         world.works(world.leader)
         answer = world.answer(world.follower(world.commits(world.leader)), 0)
         assert isinstance(answer, MergedModel)
-        assert answer.model.table.slots.tobytes() == as_apple(model.learner).table.slots.tobytes()
+        assert answer.model.digest() == mergeable_of(model.learner).digest()
 
     def test_many_rounds_and_leaders(self) -> None:
         """Each leader knows what those before it have merged, and merges nothing again; all are found later."""

@@ -15,7 +15,7 @@ from stream.snapshots.forgery import resealed
 from stream_apple.adapters.kafka.client_properties import SNAPSHOT_MESSAGE_BYTES
 from stream_apple.errors import SnapshotError
 from stream_apple.learners.apple.merging.merge import adopt
-from stream_apple.learners.apple.merging.mergeable import merged_digest
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
 from stream_apple.stream.merging.adoptions import AdoptionRecord, adoption_key, decode_adoption, encode_adoption
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
 from stream_apple.stream.snapshots.merge_messages import (
@@ -69,7 +69,7 @@ class TestMergedModels:
         assert (manifest().roster, manifest().excluded, manifest().history) == (ROSTER, EXCLUDED, HISTORY)
         own = learned(2).learner
         adopt(own, decoder.model, included=True, roster_size=2)
-        assert merged_digest(own) == manifest().digest
+        assert mergeable_of(own).digest() == manifest().digest
 
     def test_thousands_of_partitions_fit_into_a_message(self) -> None:
         """Who is in a merge, and who is not, is said in one message, which no broker may find too large."""

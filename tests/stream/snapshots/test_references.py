@@ -15,7 +15,7 @@ from support.records import DECODER, SETTINGS, TOPIC, stream
 
 from stream_apple.errors import SnapshotError
 from stream_apple.learners.apple.merging.merge import merge
-from stream_apple.learners.apple.merging.mergeable import Mergeable
+from stream_apple.learners.merging_port import Mergeable
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import MergedPointer

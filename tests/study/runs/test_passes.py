@@ -5,7 +5,8 @@ import pytest
 from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
-from stream_apple.learners.apple.merging.mergeable import merged_digest
+from stream_apple.learners.apple.learner import as_apple
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
 from stream_apple.offline.schedule import Schedule
 from stream_apple.offline.sharding.lockstep import Lockstep
 from stream_apple.offline.sharding.sharded import streams_of
@@ -36,14 +37,14 @@ def test_later_passes_keep_the_parents_of_the_first() -> None:
     alone.learn()
     union = set[int]()
     for shard in alone.shards:
-        slots = shard.learner.slots()
+        slots = as_apple(shard.learner).slots()
         union |= set(slots["key"][slots["parent"] == 1].tolist())
     assert len(union) > 3
     for passes in (1, 3):
         measures, learners = evaluate_in_passes(BATCH, OPTIONS, IN_ORDER, SHARDS, passes)
         slots = learners[0].slots()
         assert set(slots["key"][slots["parent"] != 0].tolist()) == union
-        assert len({merged_digest(learner) for learner in learners}) == 1
+        assert len({mergeable_of(learner).digest() for learner in learners}) == 1
         assert [learner.examples for learner in learners] == [passes * 800] * SHARDS
         assert measures.features is not None
         assert measures.features > 5.0

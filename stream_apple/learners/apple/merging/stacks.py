@@ -5,36 +5,24 @@ no more memory than a block of each model. It holds copies, so the models stay a
 only the cache lines that hold something are read.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel, part
-from stream_apple.learners.apple.state.table import COMPANION, SIDES, SLOT, U0, U1, U3, Index, Table, taken_slots
-
-
-class ReadableTable(Protocol):
-    """A table, perhaps compressed, of which a merge reads one block at a time; several threads may do so at once."""
-
-    def nominees(self) -> NDArray[np.int64]:
-        """Return the slots of parents that became so since the last merge, int64[k], ascending."""
-        ...
-
-    def most_taken(self) -> int:
-        """Return how many slots are taken in the block in which most are."""
-        ...
-
-    def part(self, start: int, stop: int, memory: Table) -> Table:
-        """Return slots [start, stop), a block or the constant's, as a table, which nobody may change.
-
-        It may be in `memory`, which is as large as a block and may be written over.
-        """
-        ...
-
-    def copy(self) -> Table:
-        """Return a copy of the whole table."""
-        ...
+from stream_apple.learners.apple.state.table import (
+    BUCKET,
+    COMPANION,
+    SIDES,
+    SLOT,
+    U0,
+    U1,
+    U3,
+    Index,
+    Table,
+    taken_slots,
+)
 
 
 class Stack(NamedTuple):
@@ -58,12 +46,9 @@ class Stack(NamedTuple):
         return Table(tags=np.zeros(0, np.uint64), admission_filter=np.zeros(0, np.uint8), **columns)
 
 
-def empty_stack(models: int, buckets: int, slots: int, like: Table) -> Stack:
-    """Return an empty stack for so many models, with arrays as the table `like` has.
-
-    buckets, slots  the most of each model, of slots those that are taken
-    """
-    size = slots
+def empty_stack(models: int, buckets: int, like: Table) -> Stack:
+    """Return an empty stack of so many buckets of so many models, with arrays as the table `like` has."""
+    size = buckets * BUCKET
     side_arrays = {"companions": np.zeros((models, size if len(like.companions) else 0), COMPANION)}
     for name in SIDES:
         side = getattr(like, name)
@@ -94,7 +79,10 @@ def gather_taken(table: Table, buckets: NDArray[np.int64], into: Table, starts: 
 
 
 def copy_into(table: Table, given: Table) -> None:
-    """Copy all monomials of a table into another one of the same size, in place of those that it has."""
+    """Copy all monomials of a table into another one of the same size, in place of those that it has.
+
+    The constant stays as it is.
+    """
     _copy_taken(table, given)
     table.tags[:] = given.tags
     table.admission_filter[:] = given.admission_filter
@@ -102,11 +90,9 @@ def copy_into(table: Table, given: Table) -> None:
 
 @kernel
 def _copy_taken(table: Table, given: Table) -> None:
-    """Copy the slots that are taken in either table, and the constant's: others are 0 in both."""
-    buckets = np.uint64(len(table.tags))
-    for bucket in range(buckets + U1):
-        constant = bucket == buckets
-        taken = U1 if constant else taken_slots(table.tags[bucket] | given.tags[bucket])
+    """Copy the slots that are taken in either table: others are 0 in both."""
+    for bucket in range(np.uint64(len(table.tags))):
+        taken = taken_slots(table.tags[bucket] | given.tags[bucket])
         place = bucket << U3
         while taken != U0:
             if taken & U1 != U0:

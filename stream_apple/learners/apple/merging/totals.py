@@ -17,6 +17,7 @@ An array that is equal in all models stays as it is, to the bit.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES, RIDGE
 from stream_apple.learners.apple.state.weights import PREDICTORS
 from stream_apple.learners.losses import Loss
 
-Sums = dict[str, NDArray[np.float64]]
+Sums = dict[str, NDArray[Any]]
 _Rows = Sequence[NDArray[np.float64]]
 
 MERGED_SUMS = frozenset(
@@ -37,7 +38,7 @@ MERGED_SUMS = frozenset(
 """The names in `Learner.sums` of the arrays that are merged; the others belong to the stream that a model learned."""
 
 
-def merge_totals(models: Sequence[Mapping[str, NDArray[np.float64]]], loss: Loss) -> Sums:
+def merge_totals(models: Sequence[Mapping[str, NDArray[Any]]], loss: Loss) -> Sums:
     """Return the totals of the merged model, by name; `loss` is the one that it minimizes."""
     rows = {name: [model[name] for model in models] for name in models[0]}
     merged = {name: _merge_means(rows["weight"], rows[name]) for name in ("norm", "weight")}

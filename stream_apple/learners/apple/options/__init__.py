@@ -4,7 +4,6 @@
     learner_options.py   all options, checked and completed; the name of a model, and what else follows from options
     ngrams.py            the option `ngrams`: neighbours in a text as features
     contradictions.py    which options contradict each other
-    mergeability.py      which options let models be merged
 
 The configuration and `stream-apple evaluate` are made of the declarations. A worker reads its configuration before its
 heavy imports, so nothing here may import numpy or numba.
@@ -25,7 +24,6 @@ from stream_apple.learners.apple.options.declared_options import (
     Selection,
 )
 from stream_apple.learners.apple.options.learner_options import MOST_FIRST_FEATURES, Options
-from stream_apple.learners.apple.options.mergeability import why_not_merged, why_not_started_from
 from stream_apple.learners.apple.options.ngrams import ALL_NAMESPACES, parse_ngrams
 from stream_apple.learners.declaration import Declaration, IntegerBounds, NumberBounds
 
@@ -49,6 +47,4 @@ __all__ = [
     "Options",
     "Selection",
     "parse_ngrams",
-    "why_not_merged",
-    "why_not_started_from",
 ]

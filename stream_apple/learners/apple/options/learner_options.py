@@ -73,6 +73,23 @@ class Options(DeclaredOptions, SystemOptions):
         """The size of the longest n-gram: n-grams make at most so many features of each feature. 1 without n-grams."""
         return max(dict(self.ngrams).values(), default=1)
 
+    @property
+    def why_not_merged(self) -> str:
+        """Why models of these options can't be merged: expected, found, reason; "" if they can."""
+        if not self.mergeable:
+            return "expected learner.mergeable = true, found false: each model would grow and restart at its own time"
+        return self.why_not_started_from
+
+    @property
+    def why_not_started_from(self) -> str:
+        """Why no model can start from one of these options, likewise; "" if one can."""
+        if self.steps == "theorem1":
+            return (
+                "expected learner.paper.steps = adaptive, found 'theorem1': its weights have no accumulators to be "
+                "averaged by"
+            )
+        return ""
+
     def wanted_columns(self) -> frozenset[str]:
         """Return which of the optional fields of batches this model needs: `spaces`, or none."""
         return frozenset({"spaces"} if self.ngrams else ())

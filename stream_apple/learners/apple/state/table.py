@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
 from stream_apple.errors import ConfigurationError
-from stream_apple.learners.state import block_bounds, bytes_of_rows, rows_of_a_block
 
 Slots: TypeAlias = NDArray[np.void]
 Floats: TypeAlias = NDArray[np.float32]
@@ -21,7 +20,6 @@ Index: TypeAlias = Any  # np.uint64 once compiled
 Element: TypeAlias = Any  # one element of a structured array, changed in place
 
 BUCKET = 8  # slots among which a key may live; their tags fill one word
-_LEAST_BITS = BUCKET.bit_length() - 1
 CACHE_LINE = 64  # bytes
 
 # Half a cache line, so that one cache miss brings all that scoring and learning a product needs.
@@ -85,7 +83,7 @@ class Table(NamedTuple):
     residuals: Slots
     class_weights: NDArray[np.float32]
 
-    def part(self, start: int, stop: int, memory: "Table | None" = None) -> "Table":  # noqa: ARG002  see `ReadableTable`
+    def part(self, start: int, stop: int) -> "Table":
         """Return views of slots [start, stop), which are whole buckets or the constant's, as a table of their own."""
         buckets, of_filter = len(self.tags), len(self.admission_filter)
         first, end = start // BUCKET, stop // BUCKET
@@ -121,17 +119,6 @@ class Table(NamedTuple):
         """Return the slots of parents that became so since the last merge, int64[k], ascending."""
         taken = np.flatnonzero(self.tags.view(np.uint8))
         return np.compress(self.slots["parent"][taken] & NOMINATED != 0, taken)
-
-    def most_taken(self) -> int:
-        """Return how many slots are taken in the block in which most are."""
-        return int(np.bitwise_count(self.tags & ONES).reshape(len(blocks_of(self)), -1).sum(axis=1).max())
-
-    def copy(self) -> "Table":
-        """Return a copy that shares no memory with the table; ConfigurationError if there is too little memory."""
-        try:
-            return Table(*(_copy_of(array) for array in self))
-        except MemoryError as error:
-            raise _too_large(len(self.slots), error) from error
 
 
 SIDES = ("residuals", "class_weights")
@@ -169,25 +156,9 @@ def empty_table(bits: int, extent: Extent) -> Table:
             np.zeros((size if extent.class_columns else 0, extent.class_columns), np.float32),
         )
     except MemoryError as error:
-        raise _too_large(size, error) from error
-
-
-def _too_large(size: int, error: MemoryError) -> ConfigurationError:
-    """Return the error for a table of so many slots, for which there is no memory."""
-    return ConfigurationError(
-        f"learner.bits: expected a table that fits into memory, found {size - 1:,} slots: {error}"
-    )
-
-
-def blocks_of(table: Table) -> list[tuple[int, int]]:
-    """Return the first slot and the end of each block; the constant, in the last slot, belongs to none."""
-    return [(start * BUCKET, stop * BUCKET) for start, stop in block_bounds(table.rows)]
-
-
-def empty_block(bits: int, extent: Extent) -> Table:
-    """Return an empty table for one block, with a slot for a constant, of tables of 2^bits slots."""
-    buckets = rows_of_a_block(bytes_of_rows(empty_table(_LEAST_BITS, extent).rows, 0, 1))
-    return empty_table(min(bits, _LEAST_BITS + buckets.bit_length() - 1), extent)
+        raise ConfigurationError(
+            f"learner.bits: expected a table that fits into memory, found {size - 1:,} slots: {error}"
+        ) from error
 
 
 def base_features(slots: Slots) -> NDArray[np.int64]:
@@ -198,16 +169,6 @@ def base_features(slots: Slots) -> NDArray[np.int64]:
 def taken_count(table: Table) -> int:
     """Return how many slots hold a monomial, without the constant's."""
     return int(np.bitwise_count(table.tags & ONES).sum())
-
-
-def sides_of(table: Table, start: int, stop: int) -> dict[str, NDArray[Any]]:
-    """Return views of the rows [start, stop) of the side arrays that the table has, by name."""
-    return {name: side[start:stop] for name in SIDES if len(side := getattr(table, name))}
-
-
-def _copy_of(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy of an array, as bytes: NumPy would copy one that has fields field by field."""
-    return array.view(np.uint8).copy().view(array.dtype) if array.dtype.names else array.copy()
 
 
 # One byte of a word per slot of a bucket.

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.merging.mergeable import Mergeable, mergeable_of
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.table import Table
+from stream_apple.learners.merging_port import Mergeable
 
 BUCKET_NUMBER = 3
 MOST = float(np.finfo(np.float32).max)

@@ -8,8 +8,10 @@ from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.merging.merge import merge
+from stream_apple.learners.apple.merging.merge import adopt, merge
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.apple.state.table import Table
+from stream_apple.learners.merging_port import Mergeable
 from stream_apple.learners.scores import Scores
 
 SIZE, EPOCHS = 400, 4
@@ -64,6 +66,14 @@ def continued(learner: Learner, seed: int, epochs: tuple[int, int], *, nominate:
     for epoch in range(*epochs):
         learner.learn(batch, epoch * size, (epoch + 1) * size, Scores.empty(SIZE))
         learner.end_epoch(nominate=nominate)
+
+
+def adopted_table(model: Mergeable) -> Table:
+    """The table of a learner that has adopted it."""
+    assert isinstance(model.options, Options)
+    learner = Learner(model.options)
+    adopt(learner, model, included=True, roster_size=1)
+    return learner.table
 
 
 def merged_digests() -> list[str]:

@@ -18,9 +18,11 @@ from learners.apple.merging.bucket_oracle import (
     merged_bucket,
     model_of,
 )
+from learners.apple.merging.streams import adopted_table
 from support.bare_options import bare
 
-from stream_apple.learners.apple.merging.merge import MergeCounts, merge
+from stream_apple.learners.apple.merging.merge import merge
+from stream_apple.learners.merging_port import MergeCounts
 
 MIXED, PLAIN = bare(bits=8), bare(bits=8, mixture=False)
 KEYS = [key_in_bucket(number) for number in range(14)]
@@ -77,7 +79,7 @@ def test_a_bucket_is_the_oracles(*, union: bool, mixed: bool, buckets: list[list
     models = [model_of(options, bucket) for bucket in buckets]
     before = [model.digest() for model in models]
     found = merge(models, parents="union" if union else "votes")
-    table = found.model.table
+    table = adopted_table(found.model)
     assert bucket_of_model(table) == expected.slots
     assert _counted(found.counts) == expected.counts
     assert found.counts.evicted == found.counts.keys - found.counts.kept
@@ -90,7 +92,7 @@ def test_a_bucket_is_the_oracles(*, union: bool, mixed: bool, buckets: list[list
 
 
 def _merged(*buckets: list[Owned]) -> dict[int, Owned]:
-    table = merge([model_of(PLAIN, bucket) for bucket in buckets]).model.table
+    table = adopted_table(merge([model_of(PLAIN, bucket) for bucket in buckets]).model)
     return {owned.key: owned for owned in bucket_of_model(table)}
 
 
@@ -119,7 +121,7 @@ def test_of_nine_parents_the_least_useful_goes() -> None:
     parents = [Owned(key, parent=PARENT, weight=float(at + 1)) for at, key in enumerate(KEYS[:9])]
     heavy = Owned(KEYS[9], weight=1000.0)
     merged = merge([model_of(PLAIN, bucket) for bucket in ([*parents[:7], heavy], [parents[0], *parents[7:]])])
-    assert {owned.key for owned in bucket_of_model(merged.model.table)} == {*KEYS[:9]} - {KEYS[1]}
+    assert {owned.key for owned in bucket_of_model(adopted_table(merged.model))} == {*KEYS[:9]} - {KEYS[1]}
     assert (merged.counts.evicted, merged.counts.parents_evicted) == (2, 1)
 
 
@@ -142,7 +144,7 @@ def test_degrees_that_clash() -> None:
     """The smallest holds; what only a base feature has comes from those that have it as one."""
     base = Owned(KEYS[0], 1, weight=1.0, linear_weight=3.0, linear_gradient=7.0)
     merged = merge([model_of(PLAIN, [Owned(KEYS[0], 2, weight=2.0)]), model_of(PLAIN, [base])])
-    [found] = bucket_of_model(merged.model.table)
+    [found] = bucket_of_model(adopted_table(merged.model))
     assert (found.degree, found.weight, found.linear_weight, found.linear_gradient) == (1, 1.5, 3.0, 7.0)
     assert merged.counts.degree_clashes == 1
 
@@ -155,11 +157,11 @@ def test_new_parents_are_voted_on() -> None:
 
     models = [model_of(PLAIN, bucket) for bucket in (nominees(0, 1), nominees(0, 2), nominees(3, 4))]
     merged = merge(models)
-    states = {owned.key: owned.parent for owned in bucket_of_model(merged.model.table)}
+    states = {owned.key: owned.parent for owned in bucket_of_model(adopted_table(merged.model))}
     assert states == {KEYS[0]: PARENT, KEYS[4]: PARENT, KEYS[1]: 0, KEYS[2]: 0, KEYS[3]: 0}
     assert (merged.counts.parents_won, merged.counts.parents_lost) == (2, 3)
     everybody = merge(models, parents="union")
-    assert {owned.parent for owned in bucket_of_model(everybody.model.table)} == {PARENT}
+    assert {owned.parent for owned in bucket_of_model(adopted_table(everybody.model))} == {PARENT}
     assert (everybody.counts.parents_won, everybody.counts.parents_lost) == (5, 0)
 
 
@@ -169,6 +171,6 @@ def test_parents_since_earlier_cease_by_votes(resting: int, state: int) -> None:
     buckets = [[Owned(KEYS[0], parent=8)]] * resting + [[Owned(KEYS[0], parent=PARENT)]] * 2 + [[]]
     models = [model_of(PLAIN, bucket) for bucket in buckets]
     merged = merge(models)
-    assert bucket_of_model(merged.model.table)[0].parent == state
+    assert bucket_of_model(adopted_table(merged.model))[0].parent == state
     assert merged.counts.parents_retired == int(state != PARENT)
-    assert bucket_of_model(merge(models, parents="union").model.table)[0].parent == PARENT
+    assert bucket_of_model(adopted_table(merge(models, parents="union").model))[0].parent == PARENT

@@ -8,9 +8,10 @@ from support.bare_options import bare
 
 from stream_apple.core.batch import Batch
 from stream_apple.learners.apple.learner import Learner
-from stream_apple.learners.apple.merging.merge import Parents, adopt, merge
-from stream_apple.learners.apple.merging.mergeable import merged_digest
+from stream_apple.learners.apple.merging.merge import adopt, merge
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
 from stream_apple.learners.apple.options import Options
+from stream_apple.learners.merging_port import Parents
 from stream_apple.learners.scores import Scores
 
 EXAMPLES, EPOCHS, PARTITIONS = 24_000, 12, 4
@@ -56,7 +57,7 @@ def _losses(options: Options, shards: list[Batch], parents: Parents | None) -> t
             merged = merge(learners, parents=parents).model
             for learner in learners:
                 adopt(learner, merged, included=True, roster_size=len(learners))
-            assert {merged_digest(learner) for learner in learners} == {merged.digest()}
+            assert {mergeable_of(learner).digest() for learner in learners} == {merged.digest()}
     part = max(size // 20, 1)
     jumps = [after[:part].mean() / before[-part:].mean() for before, after in pairwise(columns[2:])]
     return float(np.mean(columns)), max(jumps)

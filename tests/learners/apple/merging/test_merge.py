@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from learners.apple.merging.streams import KINDS, continued, examples, kinds, learned, merged_digests
+from learners.apple.merging.streams import KINDS, adopted_table, continued, examples, kinds, learned, merged_digests
 from support.bare_options import bare
 from support.restoring import restored
 from support.source_files import ROOT
@@ -19,16 +19,17 @@ from stream_apple.learners.apple.kernels.mixture import FIRST_SHARES
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging import buckets, stacks
 from stream_apple.learners.apple.merging.merge import adopt, merge, warm_up_merging
-from stream_apple.learners.apple.merging.mergeable import Mergeable, check_mergeable, mergeable_of, merged_digest
+from stream_apple.learners.apple.merging.mergeable import mergeable_of
 from stream_apple.learners.apple.options import Options
 from stream_apple.learners.apple.state.model import OCCUPIED
 from stream_apple.learners.apple.state.table import NOMINATED, PARENT, SIDES
+from stream_apple.learners.merging_port import Mergeable, check_mergeable
 from stream_apple.learners.scores import Scores
 
 
 def _content(model: Mergeable) -> dict[int, list[Any]]:
     """Key -> all that its monomial has, whatever the slot; the constant has the key 0."""
-    table, found = model.table, {}
+    table, found = adopted_table(model), {}
     for place in [*np.flatnonzero(table.slots["key"][:-1]).tolist(), len(table.slots) - 1]:
         row = [table.slots[place].tobytes()]
         if len(table.companions) and table.slots[place]["degree"] <= 1:
@@ -93,7 +94,7 @@ def test_who_was_included_has_the_merged_model(kind: dict[str, Any]) -> None:
     assert [learner.digest() for learner in learners] == before
     for learner, sums in zip(learners, own, strict=True):
         assert adopt(learner, merged.model, included=True, roster_size=3) is None
-        assert merged_digest(learner) == merged.model.digest()
+        assert mergeable_of(learner).digest() == merged.model.digest()
         assert learner.occupied == merged.counts.kept
         for name, array in learner.sums.items():
             if name not in merged.model.state.sums:
@@ -138,7 +139,7 @@ def test_those_prepared_alike_who_have_learned_most_are_merged() -> None:
     assert merged.model.digest() == merge(learners[1:2]).model.digest()
     for learner in learners:
         adopt(learner, merged.model, included=True, roster_size=3)
-        assert merged_digest(learner) == merged.model.digest()
+        assert mergeable_of(learner).digest() == merged.model.digest()
     assert [learner.units.scale for learner in learners] == [learners[1].units.scale] * 3
     assert learners[0].sums["recent_counts"].tolist() == [0, 0]
     batch = _of_its_own(1, 100)
@@ -151,7 +152,7 @@ def test_those_prepared_alike_who_have_learned_most_are_merged() -> None:
     newcomer = _prepared_by_itself(5, 240)
     assert merge([newcomer, *learners]).model.digest() == together.model.digest()  # together they have learned more
     assert adopt(newcomer, together.model, included=False, roster_size=3) is None
-    assert merged_digest(newcomer) == together.model.digest()
+    assert mergeable_of(newcomer).digest() == together.model.digest()
 
 
 def test_the_order_of_models_is_rounding() -> None:
@@ -159,9 +160,10 @@ def test_the_order_of_models_is_rounding() -> None:
     options = bare(bits=10)
     learners = [learned(options, seed) for seed in range(4)]
     ahead, back = (merge(order).model for order in (learners, learners[::-1]))
-    assert ahead.table.slots["key"].tolist() == back.table.slots["key"].tolist()
+    tables = adopted_table(ahead), adopted_table(back)
+    assert tables[0].slots["key"].tolist() == tables[1].slots["key"].tolist()
     for name in ("weight", "gradient", "scale", "average", "degree", "parent", "sights"):
-        assert np.allclose(ahead.table.slots[name], back.table.slots[name], rtol=1e-5, atol=1e-12), name
+        assert np.allclose(tables[0].slots[name], tables[1].slots[name], rtol=1e-5, atol=1e-12), name
     for name, array in ahead.sums.items():
         assert np.allclose(array, back.sums[name], rtol=1e-9, atol=1e-12), name
 
@@ -176,7 +178,7 @@ def test_who_was_not_included_has_it_and_its_own() -> None:
     counts = adopt(late, merged, included=False, roster_size=3)
     assert counts is not None
     assert counts.keys >= counts.kept
-    assert merged_digest(late) == expected != merged.digest()
+    assert mergeable_of(late).digest() == expected != merged.digest()
     new = Learner(options)
     adopt(new, merged, included=False, roster_size=3)
     assert _content(mergeable_of(new)) == _content(merged)

@@ -48,7 +48,7 @@ def _side_by_side(run: Run, facts: Mapping[str, object]) -> Table:
     """Return a table with a row for each measure, a column for each predictor, and the best predictor."""
     columns = {"the mixture" if run.mixed else run.result.method: ""}
     if run.mixed:
-        columns["apple alone"] = "apple_"
+        columns["expanded"] = "expanded_"
     if run.result.method != "linear":
         columns["linear"] = "linear_"
     table = Table("", *columns, "best constant", "best", box=box.SIMPLE_HEAD)

@@ -193,11 +193,11 @@ def _table(title: str, *columns: str, numbers: int) -> Table:
 def _losses(losses: dict[str, _Facts], quality: dict[str, _Facts]) -> Table:
     """Return a table of losses by span; with two labels, also of AUC and calibration error of published scores."""
     table = _table(
-        "Progressive loss", "", "published", "apple", "linear", "best constant", "AUC", "calib. error", numbers=6
+        "Progressive loss", "", "published", "expanded", "linear", "best constant", "AUC", "calib. error", numbers=6
     )
     for span, name in _SPANS.items():
         report, published = losses[span], quality[span]["published"]
-        means = [report[of] for of in ("loss", "apple_loss", "linear_loss", "best_constant_loss")]
+        means = [report[of] for of in ("loss", "expanded_loss", "linear_loss", "best_constant_loss")]
         means += [published[of] for of in ("auc", "calibration_error")]
         table.add_row(name, *(number_or_dash(mean, "z.4f") for mean in means))
     return table

@@ -115,7 +115,7 @@ class LabelUnits:
         if not self.standardized:
             return
         centre, width = of_scores
-        for column in (scores.predictions, scores.apple, scores.linear):
+        for column in (scores.predictions, scores.expanded, scores.linear):
             column[start:stop] = centre + width * column[start:stop]
         scores.losses[start:stop] = np.square(scores.predictions[start:stop] - batch.labels[start:stop])
 

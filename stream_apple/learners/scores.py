@@ -9,7 +9,7 @@ EARLY = 11
 """How many numbers are kept of an example until its label comes: the scores of the predictors, of the stack and of the
 constant, the published score, how many examples had been learned (modulo CYCLE), and the stride: one example of so many
 is kept. All are float32, because one message of a snapshot holds many of them."""
-EARLY_LINEAR, EARLY_APPLE = 0, 1
+EARLY_LINEAR, EARLY_EXPANDED = 0, 1
 EARLY_CONSTANT, EARLY_PUBLISHED, EARLY_LEARNED, EARLY_STRIDE = range(EARLY - 4, EARLY)
 CYCLE = 1 << 24  # whole numbers below it are exact as float32
 NO_EARLY: NDArray[np.float32] = np.empty((0, EARLY), np.float32)
@@ -21,14 +21,16 @@ class Scores(NamedTuple):
     predictions  float64[n]  the score given before learning: the expected label (squared loss) or the log-odds of
                              label 1 (logistic loss)
     losses       float64[n]  loss of the prediction, not weighted; NaN without a label
-    apple        float64[n]  the score of all features: the prediction itself, unless predictors are mixed
+    expanded     float64[n]  the score of all features, products included: the prediction itself, unless predictors are
+                             mixed
     linear       float64[n]  the linear predictor's score
 
-    With the softmax loss (`multiclass/`) `predictions`, `apple` and `linear` are numbers of classes: the most probable
-    class by what is published, by all features, and by the linear predictor. The next three are NaN with other losses:
+    With the softmax loss (`multiclass/`) `predictions`, `expanded`, and `linear` are numbers of classes: the most
+    probable class by what is published, by all features, and by the linear predictor. The next three are NaN with other
+    losses:
 
     probabilities                float64[n]  the probability of the predicted class
-    apple_losses, linear_losses  float64[n]  as losses
+    expanded_losses, linear_losses  float64[n]  as losses
     all_probabilities            float64[n, k]  the probabilities of all k classes; k is 0 if they are not wanted
 
     Where predictors are mixed:
@@ -38,10 +40,10 @@ class Scores(NamedTuple):
 
     predictions: NDArray[np.float64]
     losses: NDArray[np.float64]
-    apple: NDArray[np.float64]
+    expanded: NDArray[np.float64]
     linear: NDArray[np.float64]
     probabilities: NDArray[np.float64]
-    apple_losses: NDArray[np.float64]
+    expanded_losses: NDArray[np.float64]
     linear_losses: NDArray[np.float64]
     all_probabilities: NDArray[np.float64]
     early: NDArray[np.float32]

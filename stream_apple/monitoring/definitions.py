@@ -46,8 +46,8 @@ _MEANS = gauges(
     prediction_mean=(
         "Mean prediction for the same examples, before they were learned; of logistic and softmax, a probability."
     ),
-    apple_progressive_loss=(
-        "The same of apple's own score, where what is published is a mixture that it is a part of."
+    expanded_progressive_loss=(
+        "The same of the expanded predictor, where what is published is a mixture that it is a part of."
     ),
 )
 MEANS = tuple(row.name for row in _MEANS)

@@ -31,8 +31,8 @@ class HistoryPoint(NamedTuple):
     """Says where a partition stood at one moment; mean losses are NaN before the first example.
 
     at_ms   time of day
-    recent, linear, constant, apple   losses of recent examples
-    whole, whole_linear, whole_constant, whole_apple   losses since the start
+    recent, linear, constant, expanded   losses of recent examples
+    whole, whole_linear, whole_constant, whole_expanded   losses since the start
     offset  the first record that had not been answered
     lag     records behind the end of the log, -1 if that was not known
     """
@@ -46,8 +46,8 @@ class HistoryPoint(NamedTuple):
     whole: float
     whole_linear: float
     whole_constant: float
-    apple: float
-    whole_apple: float
+    expanded: float
+    whole_expanded: float
     offset: int
     lag: float
 
@@ -119,8 +119,8 @@ def point_of(at_ms: int, partition: Partition, lag: float | None) -> HistoryPoin
         whole=whole.loss,
         whole_linear=whole.linear_loss,
         whole_constant=whole.best_constant_loss,
-        apple=recent.apple_loss,
-        whole_apple=whole.apple_loss,
+        expanded=recent.expanded_loss,
+        whole_expanded=whole.expanded_loss,
         offset=partition.sent_offset,
         lag=_UNKNOWN_LAG if lag is None else float(lag),
     )

@@ -196,7 +196,7 @@ class PartitionMetrics:
         for span, report in losses_of(learner).items():
             means = dict(zip(MEANS, report, strict=True))
             if not learner.options.mixed:
-                del means["apple_progressive_loss"]  # it is the progressive loss, and that of other methods no apple's
+                del means["expanded_progressive_loss"]  # it is the progressive loss
             for name, value in means.items():
                 self._series.set(name, value, span)
             self._losses[span] = means

@@ -32,14 +32,14 @@ def quality_of(
     """Measure each predictor's scores of both parts; return the measures under names such as `linear_test_auc`.
 
     labels  float64[n], of all examples; all measures are None unless there are just two different ones
-    mixed   whether a mixture is published; apple's own measures are None if not
+    mixed   whether a mixture is published; measures of the expanded predictor are None if not
     """
     pair = np.unique(labels[~np.isnan(labels)])
     found: dict[str, float | None] = {}
     for name, (part, scores) in (("progressive", trained), ("test", tested)):
-        for prefix, each in (("", scores.predictions), ("linear_", scores.linear), ("apple_", scores.apple)):
+        for prefix, each in (("", scores.predictions), ("linear_", scores.linear), ("expanded_", scores.expanded)):
             measures = BinaryMeasures(None, None)
-            if not loss.multiclass and len(pair) == 2 and (mixed or prefix != "apple_"):
+            if not loss.multiclass and len(pair) == 2 and (mixed or prefix != "expanded_"):
                 places = places_of(loss, each, pair)
                 measures = binary_measures(part.labels, part.weights, places, float(pair[1]))
             found |= {f"{prefix}{name}_{measure}": value for measure, value in measures._asdict().items()}

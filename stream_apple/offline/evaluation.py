@@ -23,7 +23,7 @@ from stream_apple.offline.binary_measures import quality_of
 from stream_apple.offline.late_labels import in_turn, stride_of
 from stream_apple.offline.schedule import Schedule, epoch_ends
 
-_Predictor = Literal["apple", "linear"]
+_Predictor = Literal["expanded", "linear"]
 
 ALIKE = 0.005
 """If losses differ by a smaller share, the methods count as equally good."""
@@ -60,7 +60,7 @@ class Result(NamedTuple):
     def verdict(self, alone: float | None = None) -> str:
         """Say whether the method was worth it, by its progressive loss and linear's; or that there was no label.
 
-        alone  the progressive loss of apple's own score, if a mixture was learned
+        alone  the progressive loss of the expanded predictor, if a mixture was learned
         """
         subject = self.method if alone is None else "the mixture"
         reference, name = self.linear_progressive_loss, "linear"
@@ -71,7 +71,7 @@ class Result(NamedTuple):
         if reference == 0.0:
             return f"{subject} is {'worse than' if self.progressive_loss else 'as good as'} {name}, whose loss is 0"
         change = self.progressive_loss / reference - 1.0
-        besides = "" if alone is None else f"; apple alone would be {_difference(alone / reference - 1.0)}"
+        besides = "" if alone is None else f"; the expanded predictor would be {_difference(alone / reference - 1.0)}"
         if abs(change) < ALIKE:
             said = f"{subject} is as good as {name}: its progressive loss differs by less than {ALIKE:.1%}"
             return said + besides
@@ -82,7 +82,7 @@ class Result(NamedTuple):
 class Run(NamedTuple):
     """The result of one pass, and what it was computed from.
 
-    further  name -> a measure of a predictor: the mean losses of apple's own score (None unless a mixture is
+    further  name -> a measure of a predictor: the mean losses of the expanded predictor (None unless a mixture is
              published), AUC and calibration, and, with the softmax loss, the shares of wrong classes
     scores   of the training examples, before each was learned
     trained  the training examples in the order learned
@@ -98,7 +98,7 @@ class Run(NamedTuple):
     @property
     def mixed(self) -> bool:
         """Return whether the published score is that of a mixture."""
-        return self.further["apple_progressive_loss"] is not None
+        return self.further["expanded_progressive_loss"] is not None
 
     def facts(self) -> dict[str, object]:
         """Return all figures by flat names."""
@@ -106,7 +106,7 @@ class Run(NamedTuple):
 
     def verdict(self) -> str:
         """Return `Result.verdict` for this run."""
-        return self.result.verdict(self.further["apple_progressive_loss"])
+        return self.result.verdict(self.further["expanded_progressive_loss"])
 
     def losses_of(self, predictor: _Predictor) -> NDArray[np.float64]:
         """Return the loss of a predictor's own score of each training example, float64[n]; NaN without a label."""
@@ -242,7 +242,7 @@ def run_of(
         seconds=learned.seconds,
     )
     alone = {
-        f"apple_{name}_loss": weighted_mean(_losses_of("apple", own, part, loss), part) if options.mixed else None
+        f"expanded_{name}_loss": weighted_mean(_losses_of("expanded", own, part, loss), part) if options.mixed else None
         for name, (part, own) in (("progressive", training), ("test", testing))
     }
     quality = quality_of(labels, training, testing, loss, mixed=options.mixed)
@@ -256,7 +256,7 @@ def _class_errors(training: tuple[Batch, Scores], testing: tuple[Batch, Scores])
     """
 
     def errors(name: str, part: Batch, scores: Scores) -> dict[str, float | None]:
-        by = {"": scores.predictions, "linear_": scores.linear, "apple_": scores.apple}
+        by = {"": scores.predictions, "linear_": scores.linear, "expanded_": scores.expanded}
         return {f"{prefix}{name}_error": weighted_mean(each != part.labels, part) for prefix, each in by.items()}
 
     trained, constant = training[0], None
@@ -292,8 +292,8 @@ def _number(loss: float) -> float | None:
 def _losses_of(predictor: _Predictor, scores: Scores, part: Batch, loss: Loss) -> NDArray[np.float64]:
     losses: NDArray[np.float64] = np.empty(len(part.labels))
     if loss.multiclass:
-        return scores.apple_losses if predictor == "apple" else scores.linear_losses
-    write_losses(loss.number, scores.apple if predictor == "apple" else scores.linear, part.labels, losses)
+        return scores.expanded_losses if predictor == "expanded" else scores.linear_losses
+    write_losses(loss.number, scores.expanded if predictor == "expanded" else scores.linear, part.labels, losses)
     return losses
 
 

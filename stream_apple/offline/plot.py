@@ -48,13 +48,14 @@ def empty_figure(size: tuple[float, float] | None = None, asked_by: str = "") ->
 def draw_learning_curve(run: "Run", path: Path) -> None:
     """Draw the progressive loss so far; the suffix decides the format.
 
-    There is a line for the published score, one for the linear predictor alongside, and, with a mixture, one for apple.
+    There is a line for the published score, one for the linear predictor alongside, and, with a mixture, one for the
+    expanded predictor.
     """
     figure = empty_figure((7, 4), "--plot: ")
     axes = figure.subplots()
     axes.semilogx(*learning_curve(run.scores.losses).T, label="the mixture" if run.mixed else run.result.method)
     if run.mixed:
-        axes.semilogx(*learning_curve(run.losses_of("apple")).T, label="apple alone")
+        axes.semilogx(*learning_curve(run.losses_of("expanded")).T, label="expanded")
     if run.result.method != "linear":
         axes.semilogx(*learning_curve(run.losses_of("linear")).T, label="linear, alongside")
     axes.set(xlabel="examples", ylabel="progressive loss", title="Mean loss of predictions made before learning")

@@ -21,12 +21,12 @@ from stream_apple.offline.schedule import Schedule
 KEYS = [
     "method", "examples", "progressive_loss", "linear_progressive_loss", "best_constant_loss", "progressive_error",
     "test_loss", "linear_test_loss", "test_error", "features_per_example", "parents", "seconds",
-    "apple_progressive_loss", "apple_test_loss",
+    "expanded_progressive_loss", "expanded_test_loss",
     "progressive_auc", "progressive_calibration_error",
     "linear_progressive_auc", "linear_progressive_calibration_error",
-    "apple_progressive_auc", "apple_progressive_calibration_error",
+    "expanded_progressive_auc", "expanded_progressive_calibration_error",
     "test_auc", "test_calibration_error", "linear_test_auc", "linear_test_calibration_error",
-    "apple_test_auc", "apple_test_calibration_error",
+    "expanded_test_auc", "expanded_test_calibration_error",
 ]  # fmt: skip
 
 
@@ -106,12 +106,12 @@ def test_linear_stands_beside_apple(pairs: Path, tmp_path: Path) -> None:
     """A column for each predictor with the numbers of the JSON, and who is best by each measure."""
     result = json.loads(evaluate(pairs, "--json").stdout)
     columns, rows = side_by_side(evaluate(pairs).stdout)
-    assert columns == ["the mixture", "apple alone", "linear", "best constant", "best"]
+    assert columns == ["the mixture", "expanded", "linear", "best constant", "best"]
     for part in ("progressive", "test"):
-        names = [f"{prefix}{part}_loss" for prefix in ("", "apple_", "linear_")]
+        names = [f"{prefix}{part}_loss" for prefix in ("", "expanded_", "linear_")]
         assert rows[f"{part} loss"][:3] == [f"{result[name]:.6g}" for name in names]
     assert rows["progressive loss"][3] == f"{result['best_constant_loss']:.6g}"
-    assert rows["progressive loss"][-1] in {"the mixture", "apple alone"}
+    assert rows["progressive loss"][-1] in {"the mixture", "expanded"}
     assert rows["test AUC"][-1] == "alike", "mixture and apple rank all of them right"
     columns, rows = side_by_side(evaluate(pairs, "--method", "linear").stdout)
     assert columns == ["linear", "best constant", "best"]
@@ -153,30 +153,30 @@ def test_the_verdict(method: str, of: tuple[float | None, float | None, float | 
 def test_the_verdict_of_a_mixture(of: tuple[float, float, float], alone: float, verdict: str) -> None:
     """It is about what is published, and tells what mixing has changed."""
     said = Pass("apple", 100, *of, None, None, None, None, 10.0, 5, 1.0).verdict(alone)
-    assert said == "the mixture is " + verdict.format("apple alone would be")
+    assert said == "the mixture is " + verdict.format("the expanded predictor would be")
 
 
 def test_apple_alone_stands_beside_the_mixture(pairs: Path) -> None:
     """Its losses, AUC and calibration error: those of its own score; null, and not shown, where it is the method."""
     mixture = json.loads(evaluate(pairs, "--json", *AS_THEY_ARE).stdout)
     plain = json.loads(evaluate(pairs, "--json", "--no-mixture").stdout)
-    assert 0 < mixture["apple_progressive_loss"] != mixture["progressive_loss"]
-    assert 0 <= mixture["apple_test_loss"] < mixture["linear_test_loss"]
-    assert mixture["apple_test_auc"] == 1.0 > mixture["apple_progressive_auc"] > 0.8
-    assert {plain[name] for name in KEYS if name.startswith("apple_")} == {None}
+    assert 0 < mixture["expanded_progressive_loss"] != mixture["progressive_loss"]
+    assert 0 <= mixture["expanded_test_loss"] < mixture["linear_test_loss"]
+    assert mixture["expanded_test_auc"] == 1.0 > mixture["expanded_progressive_auc"] > 0.8
+    assert {plain[name] for name in KEYS if name.startswith("expanded_")} == {None}
     assert plain["progressive_loss"] > 0
     assert plain["linear_progressive_loss"] == pytest.approx(mixture["linear_progressive_loss"], rel=1e-6)
-    assert "apple alone" in side_by_side(evaluate(pairs).stdout)[0]
-    assert "apple alone" not in evaluate(pairs, "--no-mixture").stdout
+    assert "expanded" in side_by_side(evaluate(pairs).stdout)[0]
+    assert "expanded" not in evaluate(pairs, "--no-mixture").stdout
 
 
 def test_apples_own_loss_is_that_of_its_scores(pairs: Path) -> None:
     """Weighted mean squares of what apple said, of both parts."""
     limits = Limits(1000, 1 << 20, 1e9, -1e9, 1e9, binary=False)
     run = measured(read_batch([pairs], limits), Options(bits=12), Schedule())
-    expected = np.mean((run.scores.apple - run.trained.labels) ** 2)
-    assert run.further["apple_progressive_loss"] == pytest.approx(expected)
-    assert run.losses_of("apple").mean() == pytest.approx(expected)
+    expected = np.mean((run.scores.expanded - run.trained.labels) ** 2)
+    assert run.further["expanded_progressive_loss"] == pytest.approx(expected)
+    assert run.losses_of("expanded").mean() == pytest.approx(expected)
     assert run.mixed
 
 
@@ -184,7 +184,7 @@ def test_the_verdict_is_printed(pairs: Path) -> None:
     """The last line for people; programs have the numbers."""
     said = evaluate(pairs).stdout.splitlines()[-1]
     assert said.startswith("the mixture is better than linear: its progressive loss is ")
-    assert "% below linear's; apple alone would be " in said
+    assert "% below linear's; the expanded predictor would be " in said
     assert said.endswith("% below")
     said = evaluate(pairs, "--no-mixture").stdout.splitlines()[-1]
     assert said.startswith("apple is better than linear: its progressive loss is ")

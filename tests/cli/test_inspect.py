@@ -46,7 +46,7 @@ def test_weights_shares_and_losses_of_a_mixture(tmp_path: Path, monkeypatch: pyt
         assert row(shown, name)[1] == f"{weight:+.4f}"
     assert row(shown, "stack")[1:] == ["-", f"{facts['mixture']['shares']['stack']:.1%}"]
     losses = facts["losses"]["start"]
-    means = [f"{losses[name]:.4f}" for name in ("loss", "apple_loss", "linear_loss", "best_constant_loss")]
+    means = [f"{losses[name]:.4f}" for name in ("loss", "expanded_loss", "linear_loss", "best_constant_loss")]
     assert row(text, "since the start")[3:7] == means
 
 

@@ -132,7 +132,7 @@ def test_predictors_of_a_mixture_have_sums_of_their_own() -> None:
     for number, each in enumerate(found.predictors):
         assert math.isclose(each.score, sum(part.predictors[number] for part in named), abs_tol=1e-9)
     by_name = {each.name: each.score for each in found.predictors}
-    assert math.isclose(by_name["apple"], scores.apple[0], abs_tol=1e-5)
+    assert math.isclose(by_name["expanded"], scores.expanded[0], abs_tol=1e-5)
     assert math.isclose(by_name["linear"], scores.linear[0], abs_tol=1e-5)
     for part in named:
         mixed = sum(amount * each.share for amount, each in zip(part.predictors, found.predictors, strict=True))

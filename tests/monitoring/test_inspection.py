@@ -55,7 +55,7 @@ def test_splines_and_classes_are_shown() -> None:
     errors = sum(each.start.weight * each.start.error for each in view.classes) / 2000
     quality = view.quality["start"]
     assert errors == pytest.approx(quality["published"].error) == pytest.approx(1 - view.losses["start"].label)
-    assert 0 < quality["apple"].error < 0.3
+    assert 0 < quality["expanded"].error < 0.3
     assert 0 < quality["linear"].error < 0.3
     told = json.loads(json.dumps(view.facts(1), allow_nan=False))
     assert [len(each["rows"]) for each in told["tables"]] == [1, 1]

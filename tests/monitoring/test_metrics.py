@@ -126,15 +126,15 @@ def test_the_mixture_is_shown_with_the_losses_of_its_parts() -> None:
     assert sum(found) == pytest.approx(1.0)
     losses = {
         name: samples[name, frozenset({own, ("span", "start")})]
-        for name in ("progressive_loss", "apple_progressive_loss", "linear_progressive_loss")
+        for name in ("progressive_loss", "expanded_progressive_loss", "linear_progressive_loss")
     }
     assert len(set(losses.values())) == len(losses)
-    assert losses["apple_progressive_loss"] == learner.progress.report("whole").apple_loss
+    assert losses["expanded_progressive_loss"] == learner.progress.report("whole").expanded_loss
     plain = SETTINGS._replace(options=replace(SETTINGS.options, **PLAIN))
     unmixed = PartitionModel(TOPIC, 0, model.lineage, plain, DECODER)
     unmixed.process(RECORDS)
     exported = {name for name, _ in shown(Metrics(), unmixed)}
-    assert not exported & {"mixture_weight", "mixture_share", "apple_progressive_loss"}
+    assert not exported & {"mixture_weight", "mixture_share", "expanded_progressive_loss"}
     assert "progressive_loss" in exported
 
 

@@ -153,7 +153,7 @@ def test_portions_change_no_bit(delay: int, options: Options) -> None:
     known = known_after_examples(3_000, delay)
     found = evaluate(batch, options, IN_ORDER._replace(epochs=5), known).scores
     expected = learned_one_by_one(batch, options, known.tolist(), {600, 1_200, 1_800, 2_400})
-    for name in ("predictions", "losses", "apple", "linear", "early"):
+    for name in ("predictions", "losses", "expanded", "linear", "early"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
 
 

@@ -22,7 +22,7 @@ def test_learning_curve_is_the_running_mean() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (Options(bits=10), ["the mixture", "apple alone", "linear, alongside"]),
+        (Options(bits=10), ["the mixture", "expanded", "linear, alongside"]),
         (Options(bits=10, mixture=False), ["apple", "linear, alongside"]),
         (Options(bits=10, method="linear"), ["linear"]),
     ],
@@ -31,7 +31,7 @@ def test_learning_curve_is_the_running_mean() -> None:
 def test_a_line_for_each_predictor(
     options: Options, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is published, apple alone if that is something else, and linear; each with its own losses."""
+    """What is published, the expanded predictor if that is something else, and linear; each with its own losses."""
     figure = pytest.importorskip("matplotlib.figure").Figure
     drawn = []
     monkeypatch.setattr(figure, "savefig", lambda self, path: drawn.append((self, path)))

@@ -77,7 +77,7 @@ def test_is_alive(page: Browser) -> None:
     page.wait_until(f"return (() => {{ {APPLE} }})() < arguments[0]", loss)
     assert (
         page.run("return document.querySelectorAll('#loss-chart path.curve').length") == 4
-    )  # published, apple alone, linear, best constant
+    )  # published, expanded, linear, best constant
     page.wait_until("return document.querySelectorAll('#loss-chart line.epoch').length > 0", seconds=START_S)
     assert page.complaints() == []
 
@@ -172,7 +172,7 @@ def test_the_keyboard_is_enough(page: Browser) -> None:
     assert page.run("return document.querySelector('#span-recent').getAttribute('aria-pressed')") == "false"
     label = page.run("return document.querySelector('#loss-chart svg').getAttribute('aria-label')")
     assert "Now: published" in label
-    assert "apple alone" in label
+    assert "expanded" in label
 
 
 def test_says_when_the_worker_is_gone_and_when_it_is_back(browser: Browser) -> None:
@@ -213,7 +213,7 @@ def test_a_model_that_is_not_there_yet_is_told(browser: Browser) -> None:
 
 
 def test_warns_when_something_simpler_is_better(browser: Browser) -> None:
-    """Worse than linear, worse than a constant, and apple alone, of which less is made; quiet when all is well."""
+    """Worse than linear or a constant; the expanded predictor, of which less is made; quiet when all is well."""
     (port,) = free_ports(1)
     browser.screen(*DESK)
     site = Site(port)
@@ -242,7 +242,7 @@ def test_warns_when_something_simpler_is_better(browser: Browser) -> None:
         progress.recent[LINEAR_LOSS] = fine[LOSS] / 2
         progress.recent[LOSS] = fine[LOSS] / 2
         site.refresh()
-        browser.wait_until(title, "Apple alone is worse than linear.")
+        browser.wait_until(title, "The expanded predictor is worse than linear.")
         assert "warn" not in browser.run("return document.querySelector('#v-loss').className")
 
         progress.recent[:] = fine
@@ -277,7 +277,7 @@ def test_splines_and_classes_are_drawn(browser: Browser, screen: tuple[int, int]
         assert [row[0] for row in splines] == ["price", "size"]
         assert len(splines[0][2].split(" | ")) == 6
         predictors = browser.run(rows, "#predictors tbody tr")
-        assert all(0 < float(row[5]) < 0.5 for row in predictors if row[0] in {"published", "linear", "apple"})
+        assert all(0 < float(row[5]) < 0.5 for row in predictors if row[0] in {"published", "linear", "expanded"})
         assert browser.run(LOW_CONTRAST) == []
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
         assert browser.complaints() == []

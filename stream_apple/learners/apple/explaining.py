@@ -17,7 +17,7 @@ from stream_apple.learners.apple.state.classes import BLOCK_OF_AVERAGES, BLOCK_O
 from stream_apple.learners.apple.state.table import Table
 from stream_apple.learners.port import Factor, ScoreParts, Term
 
-BLOCKS = {"linear": BLOCK_OF_LINEAR_WEIGHTS, "average": BLOCK_OF_AVERAGES, "apple": BLOCK_OF_WEIGHTS}
+BLOCKS = {"linear": BLOCK_OF_LINEAR_WEIGHTS, "average": BLOCK_OF_AVERAGES, "expanded": BLOCK_OF_WEIGHTS}
 """Predictor of a mixture of classes -> its block of a row of `class_weights`."""
 
 

@@ -50,7 +50,6 @@ from stream_apple.learners.port import (
     Change,
     Description,
     Findings,
-    LearnerOptions,
     ScoreParts,
 )
 from stream_apple.learners.port import Learner as Port
@@ -321,7 +320,7 @@ class Learner(BaseLearner):
         bases = table.slots["key"][places[table.slots["degree"][places] == 1]]
         monomials = Monomials(table, self.preparation, np.concatenate([batch.keys, bases]))
         factors = [monomials.factors_at(place) for place in places.tolist()]
-        added, shares = np.zeros((1, len(places))), {"apple": 1.0}
+        added, shares = np.zeros((1, len(places))), {"expanded": 1.0}
         if not self.options.classes:
             # Kernels have labels that are amounts in units; their centre is the score if nothing has been learned.
             added[0, places == constant], width = self.units.scale
@@ -521,10 +520,3 @@ def as_apple(learner: Port) -> Learner:
     if not isinstance(learner, Learner):
         raise TypeError(f"expected a learner of the system apple, found one of {learner.options.system}")
     return learner
-
-
-def as_options(options: LearnerOptions) -> Options:
-    """Return the options, which have to be those of this system; TypeError for others."""
-    if not isinstance(options, Options):
-        raise TypeError(f"expected options of the system apple, found those of {options.system}")
-    return options

@@ -41,7 +41,7 @@ def process_hashed_rows(
         low, high = bounds_of(loss, labels)
         score = clip_score(score, low, high)
         scores.predictions[row] = score
-        scores.apple[row] = score
+        scores.expanded[row] = score
         scores.linear[row] = score
         scores.losses[row] = math.nan if math.isnan(label) else loss_of(loss, score, label)
         if learning:

@@ -38,10 +38,10 @@ def _add_classes(
             losses[span, 0] += weight
             losses[span, 1] += weight * scores.losses[row]
             losses[span, 2] += weight * scores.linear_losses[row]
-            losses[span, 3] += weight * scores.apple_losses[row]
+            losses[span, 3] += weight * scores.expanded_losses[row]
             losses[span, 4] += weight * (scores.predictions[row] != label)
             losses[span, 5] += weight * (scores.linear[row] != label)
-            losses[span, 6] += weight * (scores.apple[row] != label)
+            losses[span, 6] += weight * (scores.expanded[row] != label)
             wrong[span, 0, y] += weight
             wrong[span, 1, y] += weight * (scores.predictions[row] != label)
 
@@ -66,7 +66,7 @@ class ClassQuality:
     """
 
     def __init__(self, classes: int) -> None:
-        # Weight; and weighted loss, then error, of what is published, linear, apple.
+        # Weight; and weighted loss, then error, of what is published, linear, expanded.
         self._losses = np.zeros((len(_SPANS), 7))
         self._wrong = np.zeros((len(_SPANS), 2, classes))  # weight of each class, and of what was wrong of it
 

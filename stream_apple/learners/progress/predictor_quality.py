@@ -266,10 +266,10 @@ class PredictorQuality:
     ) -> tuple[Callable[..., None], tuple[Any, ...]]:
         """Return the kernel, and its arguments, that adds rows [start, stop) to the sums.
 
-        The predictors are the first of what is published, linear, and apple. Scores are finite, and logistic ones
+        The predictors are the first of what is published, linear, and expanded. Scores are finite, and logistic ones
         log-odds of the label 1 against -1. Rows without a label, or of weight zero, are left out.
         """
-        of_each = (scores.predictions, scores.linear, scores.apple)[: self._predictors]
+        of_each = (scores.predictions, scores.linear, scores.expanded)[: self._predictors]
         return _add, (batch.labels, batch.weights, of_each, start, stop, self._loss, self._state)
 
     def end_epoch(self) -> None:

@@ -18,9 +18,9 @@ from stream_apple.learners.progress.class_quality import ClassQuality, ClassRepo
 from stream_apple.learners.progress.predictor_quality import RECENT, PredictorQuality, QualityReport, Span
 from stream_apple.learners.scores import Scores
 
-PREDICTORS = ("published", "linear", "apple")
-"""The predictors whose quality is kept, in the order of their numbers; apple only where predictors are mixed."""
-_APPLE = PREDICTORS.index("apple")
+PREDICTORS = ("published", "linear", "expanded")
+"""The predictors whose quality is kept, in the order of their numbers; expanded only where predictors are mixed."""
+_EXPANDED = PREDICTORS.index("expanded")
 
 # Indices of the sums, each weighted by importance; and of the counts of examples.
 WEIGHT, LOSS, LINEAR_LOSS, LABEL, SQUARED_LABEL, POSITIVE, PREDICTION = range(7)
@@ -36,7 +36,7 @@ class LossReport(NamedTuple):
                         mean probability; with classes the accuracy, which is the share of examples whose class was
                         predicted, and the mean probability of the predicted classes. The predictions are calibrated if
                         the two agree
-    apple_loss          of apple's score, which equals `loss` unless predictors are mixed
+    expanded_loss          of the score of all features, which equals `loss` unless predictors are mixed
     """
 
     loss: float
@@ -44,7 +44,7 @@ class LossReport(NamedTuple):
     best_constant_loss: float
     label: float
     prediction: float
-    apple_loss: float
+    expanded_loss: float
 
 
 @kernel
@@ -76,7 +76,7 @@ def _add(
 class ProgressiveLoss:
     """Running losses since the start, in this epoch, and recently (exponentially forgotten).
 
-    mixed       whether the published score is a mixture, so that apple's score is a different one
+    mixed       whether the published score is a mixture, so that the score of all features is a different one
     classes     the number of classes; 0 if this is not the loss of classes
     predictors  the names of the predictors whose quality is kept
     """
@@ -89,7 +89,7 @@ class ProgressiveLoss:
         self.last_epoch = np.zeros(7)
         self.recent = np.zeros(7)
         self.examples = np.zeros(2, np.int64)
-        self.predictors = PREDICTORS if mixed else PREDICTORS[:_APPLE]
+        self.predictors = PREDICTORS if mixed else PREDICTORS[:_EXPANDED]
         self._quality: PredictorQuality | ClassQuality = (
             ClassQuality(classes) if loss.multiclass else PredictorQuality(loss=loss, predictors=len(self.predictors))
         )
@@ -127,10 +127,10 @@ class ProgressiveLoss:
         constant = self._best_constant_loss(span, label, squared, positive)
         if self._loss.binary:
             label = positive
-        apple_loss = loss
+        expanded_loss = loss
         if self._mixed:
-            apple_loss = self._quality.loss(span, _APPLE)
-        return LossReport(loss, linear_loss, constant, label, prediction, apple_loss)
+            expanded_loss = self._quality.loss(span, _EXPANDED)
+        return LossReport(loss, linear_loss, constant, label, prediction, expanded_loss)
 
     def quality(self, span: Span) -> dict[str, QualityReport]:
         """Return the quality of each of `predictors`, by name."""

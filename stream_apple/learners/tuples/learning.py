@@ -89,7 +89,7 @@ def process_rows(
             return row
         low, high = bounds_of(settings.loss, model.labels)
         score = clip_score(raw, low, high)
-        scores.predictions[row] = scores.apple[row] = scores.linear[row] = score
+        scores.predictions[row] = scores.expanded[row] = scores.linear[row] = score
         scores.losses[row] = math.nan if math.isnan(label) else loss_of(settings.loss, score, label)
         if not learn or math.isnan(label) or not importance > 0.0:
             continue

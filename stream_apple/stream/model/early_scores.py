@@ -25,7 +25,7 @@ from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.progress.progressive_loss import progress_of
 from stream_apple.learners.scores import (
     EARLY,
-    EARLY_APPLE,
+    EARLY_EXPANDED,
     EARLY_LEARNED,
     EARLY_LINEAR,
     EARLY_PUBLISHED,
@@ -216,9 +216,9 @@ class EarlyScores:
             kept[EARLY_PUBLISHED] = scores.predictions[row]  # in the unit of the label, as it was published
             return tuple(kept.tolist())
         found = np.full(EARLY, np.nan, np.float32)
-        found[[EARLY_LINEAR, EARLY_APPLE, EARLY_PUBLISHED]] = (
+        found[[EARLY_LINEAR, EARLY_EXPANDED, EARLY_PUBLISHED]] = (
             scores.linear[row],
-            scores.apple[row],
+            scores.expanded[row],
             scores.predictions[row],
         )
         return tuple(found.tolist())
@@ -254,7 +254,7 @@ class EarlyScores:
         """Add the losses of scores float64[n, EARLY] that were given before the labels of these rows came."""
         batch = decoded.batch.select(rows)
         scores = Scores.empty(len(rows))
-        scores.linear[:], scores.apple[:] = early[:, EARLY_LINEAR], early[:, EARLY_APPLE]
+        scores.linear[:], scores.expanded[:] = early[:, EARLY_LINEAR], early[:, EARLY_EXPANDED]
         self._units.from_units(batch, scores, 0, len(rows), self._units.scale)
         scores.predictions[:] = early[:, EARLY_PUBLISHED]
         write_losses(self._loss, scores.predictions, batch.labels, scores.losses)

@@ -22,10 +22,12 @@ def test_classes_have_loss_and_error_beside_linears(tmp_path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
     softmax = (path, "--loss", "softmax", "--classes", 3)
     result = json.loads(evaluate(*softmax, "--json", "--no-shuffle", "--predictions", predictions).stdout)
-    progressive, test = ([f"{name}_{part}_error" for name in ("linear", "apple")] for part in ("progressive", "test"))
+    progressive, test = (
+        [f"{name}_{part}_error" for name in ("linear", "expanded")] for part in ("progressive", "test")
+    )
     errors = [*progressive, "best_constant_error", *test]
     assert list(result) == KEYS + errors
-    assert result["test_error"] == result["apple_test_error"] == 0 < result["linear_test_error"]
+    assert result["test_error"] == result["expanded_test_error"] == 0 < result["linear_test_error"]
     assert result["progressive_error"] < result["linear_progressive_error"]
     assert result["progressive_auc"] is None
     trained = labels[:2400]

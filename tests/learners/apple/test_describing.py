@@ -45,7 +45,7 @@ def test_each_predictor_s_score_is_the_sum_of_its_weights() -> None:
         sums = np.array([np.multiply(term.weights, term.value) for term in parts.terms]).sum(axis=0)
         own = dict(zip(parts.shares, sums.tolist(), strict=True))
         assert own["linear"] == pytest.approx(scores.linear[row], abs=1e-5)
-        assert own["apple"] == pytest.approx(scores.apple[row], abs=1e-5)
+        assert own["expanded"] == pytest.approx(scores.expanded[row], abs=1e-5)
 
 
 def test_factors_without_a_slot_are_found_if_their_keys_are_known() -> None:

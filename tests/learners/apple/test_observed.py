@@ -42,9 +42,9 @@ def test_losses_of_all_predictors_are_those_of_their_scores() -> None:
     for span, rows in (("whole", slice(0, 600)), ("epoch", slice(450, 600)), ("last_epoch", slice(300, 450))):
         report = learner.progress.report(span)  # type: ignore[arg-type]
         assert report.loss == pytest.approx(logistic(scores.predictions, rows), rel=1e-9)
-        assert report.apple_loss == pytest.approx(logistic(scores.apple, rows), rel=1e-9)
+        assert report.expanded_loss == pytest.approx(logistic(scores.expanded, rows), rel=1e-9)
         assert report.linear_loss == pytest.approx(logistic(scores.linear, rows), rel=1e-9)
-    assert not np.array_equal(scores.apple, scores.predictions)
+    assert not np.array_equal(scores.expanded, scores.predictions)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
@@ -54,7 +54,7 @@ def test_a_plain_learner_publishes_apple(loss: LossName) -> None:
     assert set(learner.progress.quality("whole")) == {"published", "linear"}
     for span in SPANS:
         report = learner.progress.report(span)  # type: ignore[arg-type]
-        assert report.apple_loss == report.loss > 0.0
+        assert report.expanded_loss == report.loss > 0.0
 
 
 @pytest.mark.parametrize("options", [MIXED, PLAIN], ids=["mixed", "plain"])

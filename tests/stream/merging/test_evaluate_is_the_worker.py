@@ -12,7 +12,6 @@ from stream.merging.cluster_of_rounds import SETUP, cluster_of, finish
 from stream.merging.lockstep import hourly
 from support.records import DECODER
 
-from stream_apple.learners.apple.learner import as_options
 from stream_apple.offline.event_epochs import deal_by_time
 from stream_apple.offline.schedule import Schedule
 from stream_apple.offline.sharding.lockstep import Exchange
@@ -43,7 +42,7 @@ def test_rows_dealt_round_robin(count: int, every: int, parents: Literal["votes"
     dealt = deal_by_time(times, settings.epoch_length_ms, settings.max_ahead_ms, count)
     sharding = Sharding(count, Exchange(parents, every))
     schedule = Schedule(test_fraction=0.0, keep_order=True)
-    together = evaluate_together(batch, as_options(settings.options), schedule, sharding, dealt)
+    together = evaluate_together(batch, settings.options, schedule, sharding, dealt)
 
     assert len(together.lockstep.rosters) == {1: 4, 2: 2}[every]
     for number, model in process.models.items():

@@ -176,7 +176,7 @@ def test_what_is_shown() -> None:
     assert losses.loss <= losses.linear_loss
     assert 0.7 < losses.label < 1
     assert losses.prediction == pytest.approx(losses.label, abs=0.15)
-    assert view.quality["start"]["apple"].loss == pytest.approx(losses.apple_loss)
+    assert view.quality["start"]["expanded"].loss == pytest.approx(losses.expanded_loss)
     assert sum(view.mixture.shares.values()) == pytest.approx(1)
     assert view.monomials.products[0].salience > 0
     assert view.options["classes"] == CLASSES

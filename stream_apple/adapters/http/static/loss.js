@@ -8,7 +8,7 @@ import { loss } from "./numbers.js";
 const CURVES = [
   { kind: "constant", name: "best constant", recent: 5, whole: 8 },
   { kind: "linear", name: "linear", recent: 4, whole: 7 },
-  { kind: "alone", name: "apple alone", recent: 9, whole: 10 },
+  { kind: "alone", name: "expanded", recent: 9, whole: 10 },
   { kind: "published", name: "published", recent: 3, whole: 6 },
 ];
 
@@ -16,7 +16,7 @@ const chart = new LineChart($("loss-chart"));
 
 /** Draw a partition's history, [[ms, examples, epoch, recent, linear, constant, whole, ...]], of one span.
  *
- * Apple alone is shown where it is not what is published. */
+ * The expanded predictor is shown where it is not what is published. */
 export function drawLoss(points, span) {
   const mixed = points.some((point) => point[9] !== point[3]);
   const series = CURVES.filter(({ kind }) => mixed || kind !== "alone").map(({ kind, name, ...places }) => ({

@@ -72,7 +72,7 @@ export function drawMonomials(model, list) {
   }));
 }
 
-const LOSSES = { published: "loss", linear: "linear_loss", apple: "apple_loss" };
+const LOSSES = { published: "loss", linear: "linear_loss", expanded: "expanded_loss" };
 
 /** What is published, and the predictors that it is mixed of; or linear, which learns beside it. */
 function drawMixture(model) {

@@ -34,7 +34,7 @@ function drawPartitions(partitions) {
     const left = part.recovery_records_left ? `, ${compact(part.recovery_records_left)} records to go` : "";
     const used = part.table_slots ? percent(part.table_occupied_slots / part.table_slots) : "-";
     const cells = [
-      compact(part.lag_records), compact(part.learned_examples), loss(recent.progressive_loss), loss(recent.apple_progressive_loss ?? null), loss(recent.linear_progressive_loss),
+      compact(part.lag_records), compact(part.learned_examples), loss(recent.progressive_loss), loss(recent.expanded_progressive_loss ?? null), loss(recent.linear_progressive_loss),
       loss(recent.best_constant_loss), part.features_per_example?.toFixed(1) ?? "-", whole(total(part.parents) - (part.parents["0"] ?? 0)), used,
     ].map((text) => element("td", { class: "number" }, text));
     const digest = part.digest === null ? "-" : element("code", { title: `${part.digest.digest}, when epoch ${part.digest.epoch} had ended` }, part.digest.digest.slice(0, 8));

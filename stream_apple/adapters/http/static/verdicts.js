@@ -74,13 +74,13 @@ function whenAsked(parts) {
 export function drawVerdicts(status) {
   const parts = status.partitions;
   const [published, linear] = [mean(status, "progressive_loss"), mean(status, "linear_progressive_loss")];
-  const alone = mean(status, "apple_progressive_loss");
+  const alone = mean(status, "expanded_progressive_loss");
   const worst = drawNotice(parts);
   figure("v-loss", loss(published), "recent loss", worst);
   const gain = linear > 0 ? 1 - published / linear : 0;
   const beside = gain >= 0 ? "below" : "above";
   const unit = (UNITS[status.about.loss] ?? "").split(",")[0];
-  put("v-loss-more", published === null ? "no labelled example yet" : `${unit ? `${unit}, ` : ""}${percent(Math.abs(gain))} ${beside} linear (${loss(linear)}); ${alone === null ? "" : `apple alone ${loss(alone)}; `}best constant ${loss(mean(status, "best_constant_loss"))}${whenAsked(parts)}`);
+  put("v-loss-more", published === null ? "no labelled example yet" : `${unit ? `${unit}, ` : ""}${percent(Math.abs(gain))} ${beside} linear (${loss(linear)}); ${alone === null ? "" : `expanded ${loss(alone)}; `}best constant ${loss(mean(status, "best_constant_loss"))}${whenAsked(parts)}`);
 
   const records = sum(parts.map((part) => part.lag_records));
   figure("v-lag", compact(records), records === 1 ? "record behind" : "records behind", "");
@@ -124,7 +124,7 @@ function drawNotice(parts) {
   const cases = [
     ["bad", "Predictions are worse than a constant", "progressive_loss", "best_constant_loss", "The mean label would be better."],
     ["warn", "Predictions are worse than linear", "progressive_loss", "linear_progressive_loss", "Products do not pay here: has the data changed, or is the table too small?"],
-    ["note", "Apple alone is worse than linear", "apple_progressive_loss", "linear_progressive_loss", "What is published is a mixture, which leans on whoever is better."],
+    ["note", "The expanded predictor is worse than linear", "expanded_progressive_loss", "linear_progressive_loss", "What is published is a mixture, which leans on whoever is better."],
   ];
   for (const [kind, title, name, reference, advice] of cases) {
     const found = judged.filter((part) => above(part, name, reference));

@@ -71,8 +71,8 @@ def clip_both(given: Numbers64, low: float, high: float) -> float:
 
 @part
 def publish(scores: Scores, row: int, rule: LearningRule, score: float, given: Numbers64, label: float) -> None:
-    """Write the row of `scores`; `given` has the scores of apple and of the linear predictor."""
-    scores.predictions[row], scores.apple[row], scores.linear[row] = score, given[APPLE], given[LINEAR]
+    """Write the row of `scores`; `given` has the scores of the expanded and of the linear predictor."""
+    scores.predictions[row], scores.expanded[row], scores.linear[row] = score, given[APPLE], given[LINEAR]
     scores.losses[row] = math.nan if math.isnan(label) else loss_of(rule.loss, score, label)
 
 

@@ -145,13 +145,13 @@ def publish_classes(model: Model, class_work: ClassWork, scores: Scores, row: in
     scores.predictions[row], scores.probabilities[row] = np.float64(best), published[best]
     for c in range(scores.all_probabilities.shape[1]):
         scores.all_probabilities[row, c] = published[c]
-    scores.apple[row] = np.float64(most_probable(probabilities, CLASS_EXPANDED * stride, k))
+    scores.expanded[row] = np.float64(most_probable(probabilities, CLASS_EXPANDED * stride, k))
     scores.linear[row] = np.float64(most_probable(probabilities, linear_first, k))
-    scores.losses[row] = scores.apple_losses[row] = scores.linear_losses[row] = math.nan
+    scores.losses[row] = scores.expanded_losses[row] = scores.linear_losses[row] = math.nan
     if not math.isnan(label):
         y = int(label)
         scores.losses[row] = 0.0 - math.log(published[y])
-        scores.apple_losses[row] = 0.0 - math.log(probabilities[np.uint64(CLASS_EXPANDED * stride + y)])
+        scores.expanded_losses[row] = 0.0 - math.log(probabilities[np.uint64(CLASS_EXPANDED * stride + y)])
         scores.linear_losses[row] = 0.0 - math.log(probabilities[np.uint64(linear_first + y)])
 
 

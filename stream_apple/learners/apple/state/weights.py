@@ -13,7 +13,7 @@ from stream_apple.learners.apple.state.table import U0, Element, Index, Slots, T
 
 PREDICTORS = 6
 LINEAR, APPLE, AVERAGE, FAST, SLOW_LINEAR, SHRUNK = range(PREDICTORS)
-NAMES = ("linear", "apple", "average", "fast", "slow_linear", "shrunk")
+NAMES = ("linear", "expanded", "average", "fast", "slow_linear", "shrunk")
 """The names of a mixture's predictors, in this order."""
 STACK = PREDICTORS  # the number of the stack, which is made of their scores
 WITH_WEIGHTS = 5  # of a mixture's predictors, the first ones: SHRUNK has no weights of its own

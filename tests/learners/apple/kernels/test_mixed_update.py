@@ -77,7 +77,7 @@ def test_every_step_is_the_oracles(loss: LossName, rate: float) -> None:
         learner.learn(batch_of([row]), 0, 1, scores)
         low, high = (-50.0, 50.0) if loss == "logistic" else sums["labels"].tolist()
         clipped = [float(score) for score in np.clip(raw, low, high)]
-        assert [scores.linear[0], scores.apple[0]] == pytest.approx(clipped[:2], rel=1e-4, abs=1e-4)
+        assert [scores.linear[0], scores.expanded[0]] == pytest.approx(clipped[:2], rel=1e-4, abs=1e-4)
         after = states_of(learner, values)
         assert before.keys() <= after.keys()
         expected = dict(before)

@@ -56,7 +56,7 @@ def test_an_outlier_is_scored_as_the_value_within_reach(sign: float) -> None:
         before = batch.values.copy()
         found = learner.score(batch)
         assert batch.values.tolist() == before.tolist()
-        return [found.predictions.tobytes(), found.apple.tobytes(), found.linear.tobytes()]
+        return [found.predictions.tobytes(), found.expanded.tobytes(), found.linear.tobytes()]
 
     assert scores(reach) == scores(reach * 1.001) == scores(reach * 1000) == scores(1e38)
     assert all(one != other for one, other in zip(scores(reach), scores(reach * 0.9), strict=True))

@@ -102,5 +102,7 @@ def test_it_is_sure_where_its_predictors_are_not_sure_enough() -> None:
     batch = Batch(np.arange(0, 12 * 6000 + 1, 12), keys, x.reshape(-1).astype(np.float32), labels, ones)
     learner, scores = learned(batch)
     late = slice(3000, None)
-    assert scores.losses[late].mean() < 0.95 * min(scores.apple_losses[late].mean(), scores.linear_losses[late].mean())
+    assert scores.losses[late].mean() < 0.95 * min(
+        scores.expanded_losses[late].mean(), scores.linear_losses[late].mean()
+    )
     assert learner.mixture_weights()[[LINEAR, APPLE, AVERAGE]].sum() > 1.1

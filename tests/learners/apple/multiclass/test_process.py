@@ -73,7 +73,7 @@ def test_apple_learns_what_linear_cannot(kind: dict[str, Any]) -> None:
     found = learner.progress.report("whole")
     assert found.loss == pytest.approx(scores.losses.mean())
     assert found.linear_loss == pytest.approx(scores.linear_losses.mean())
-    assert found.apple_loss == pytest.approx(scores.apple_losses.mean())
+    assert found.expanded_loss == pytest.approx(scores.expanded_losses.mean())
     assert found.label == pytest.approx((scores.predictions == batch.labels).mean())
     assert found.prediction == pytest.approx(scores.probabilities.mean())
     shares = np.bincount(batch.labels.astype(int)) / SIZE

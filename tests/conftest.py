@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import structlog
@@ -106,9 +106,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def commands_end_by_an_exception() -> Iterator[None]:
-    """Let a command that fails in the test's process end by SystemExit: it would take the process with it."""
+    """Let a command that fails in the test's process end by an exception: it would take the process with it."""
+
+    def crash(error: Exception) -> NoReturn:
+        raise error
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stream_apple.cli.leave", sys.exit)
+        patch.setattr("stream_apple.cli.crash", crash)
         yield
 
 

@@ -93,7 +93,9 @@ class _Commands(click.Group):
                     leave(INTERRUPTED)
                 if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
                     _leave_full_output(error)  # of a help page or a version, which click prints itself
-                raise
+                if not settings.get("standalone_mode", True):
+                    raise
+                crash(error)
 
     def invoke(self, ctx: click.Context) -> object:
         tell_of_compiling(_tell_people)
@@ -135,6 +137,12 @@ def _leave_full_output(error: OSError) -> NoReturn:
     told = unwritable_output(error)
     say(f"stream-apple: {told}", err=True)
     os._exit(told.exit_code)
+
+
+def crash(error: Exception) -> NoReturn:
+    """Report an exception that nobody expected, as the interpreter would, and end the process with 1, by `leave`."""
+    sys.excepthook(type(error), error, error.__traceback__)
+    leave(1)
 
 
 def leave(code: int | str | None) -> NoReturn:

@@ -30,7 +30,6 @@ from stream_apple.files import NO_TIMES, EventTimes, FileShape, TimeSpan
 from stream_apple.files.input_stream import STDIN
 from stream_apple.records.mapper import RecordMapper
 from stream_apple.records.message.example import Example, encode_example
-from stream_apple.records.outer_record import packed_record
 from stream_apple.signals import Signals
 
 _DEFAULT_INTERVAL_MS = Fraction(1)
@@ -129,6 +128,8 @@ def command(
         )
     _check(files, amount, times, shape)
     read = partial(_read, files, shape=shape, key=key, with_records=mapped)
+    from stream_apple.records.outer_record import packed_record
+
     mapper = RecordMapper(shape.mapping)
     writer = target.writer(
         config, (lambda each: packed_record(each.record or {}, mapper)) if mapped else encode_example

@@ -22,7 +22,7 @@ def command(target: str | None) -> None:
     processor. A worker uses those of a target if NUMBA_CPU_NAME names the target and NUMBA_CPU_FEATURES is set to
     nothing; on an older processor the worker would be killed by an unknown instruction.
     """
-    from stream_apple.core.jit import aim_at
+    from stream_apple.core.jit import aim_at, check_kept
 
     tell_of_compiling(lambda: None)  # there is a bar
     if target is not None:
@@ -40,6 +40,7 @@ def command(target: str | None) -> None:
         for chosen in shown:
             settings = settings_of(config_of(chosen, "compile"))
             warm_up(settings, settings.decoder())
+    check_kept()
     say(f"all kernels are in the cache, after {time.monotonic() - started:.1f} s", err=True)
 
 

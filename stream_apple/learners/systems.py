@@ -5,7 +5,6 @@ from importlib import import_module
 import numpy as np
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.jit import room_for_kernels
 from stream_apple.core.ngrams import NgramSizes, ngram_sizes
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.merging_port import Merging
@@ -45,19 +44,15 @@ def ngrams_of(options: LearnerOptions) -> NgramSizes:
 
 
 def warm_up_learning(options: LearnerOptions) -> None:
-    """Compile every kernel of a learner with these options (once per machine): a small one learns a made-up stream.
-
-    Raises ConfigurationError if the cache has no room for them.
-    """
+    """Compile every kernel of a learner with these options (once per machine): a small one learns a made-up stream."""
     trial, batch = new_learner(options.smallest()), _made_up_batch(options)
     size = len(batch.labels)
-    with room_for_kernels():
-        for _ in range(_EPOCHS):
-            trial.learn(batch, 0, size, Scores.empty(size))
-            trial.end_epoch()
-        trial.score_rows(batch, 0, size, Scores.empty(size))
-        trial.digest()
-        trial.find(1)
+    for _ in range(_EPOCHS):
+        trial.learn(batch, 0, size, Scores.empty(size))
+        trial.end_epoch()
+    trial.score_rows(batch, 0, size, Scores.empty(size))
+    trial.digest()
+    trial.find(1)
 
 
 def _made_up_batch(options: LearnerOptions) -> Batch:

@@ -61,6 +61,7 @@ from stream_apple.stream.model.warmup import warm_up
 for sections in json.load(sys.stdin):
     settings = settings_of(config_of(sections, "here"))
     warm_up(settings, settings.decoder())
+assert 'numba.np.linalg' not in sys.modules, 'what only compiling needs'
 """
 
 

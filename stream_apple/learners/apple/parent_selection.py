@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.jit import kernel, routine
-from stream_apple.core.prefetch import prefetch
+from stream_apple.core.jit import kernel, prefetch, routine
+from stream_apple.learners.apple.kernels.lanes import append
 from stream_apple.learners.apple.state.table import (
     BUCKET,
     PARENT,
@@ -22,8 +22,9 @@ from stream_apple.learners.apple.state.table import (
     Floats,
     Index,
     Table,
+    taken_slots,
 )
-from stream_apple.learners.apple.state.work import Numbers
+from stream_apple.learners.apple.state.work import LANES, Numbers
 from stream_apple.learners.port import Census
 
 # A monomial without weight can't become a parent: salience has to be above 1e-9 (as in Vowpal Wabbit).
@@ -97,7 +98,7 @@ def survey_for_growth(table: Table, wanted: int, by: Ranking, max_degree: int, *
         np.zeros((4, _DEGREES), np.int64),
     )
     found.parents_by_degree[0] = found.monomials_by_degree[0, 0] = 1  # the constant
-    taken = np.zeros(size + int(PREFETCH_DISTANCE), np.uint32)
+    taken = np.zeros(size + max(LANES, int(PREFETCH_DISTANCE)), np.uint32)
     best = Candidates(np.empty(0, np.int64), np.empty(0, np.float32))
     parents: list[NDArray[np.int64]] = []
     # A mean of squared residuals has a unit of its own, so any but 0 will do.
@@ -129,10 +130,9 @@ def _survey_portion(
     ranking, the degree that candidates must be below, and whether former parents rest one epoch less.
     """
     ranking, max_degree, epoch_ended = policy
-    tags, end = table.tags.view(np.uint8), U0
-    for place in range(np.uint64(span[0]) << U3, np.uint64(span[1]) << U3):
-        taken[end] = place  # it is kept if it counts: a branch would be mispredicted half the time
-        end += np.uint64(tags[place] != 0)
+    end = U0
+    for bucket in range(np.uint64(span[0]), np.uint64(span[1])):
+        end = append(taken, end, bucket << U3, taken_slots(table.tags[bucket]))
     count, above = U0, U0
     for t in range(end):
         prefetch(table.slots, np.uint64(taken[t + PREFETCH_DISTANCE]))

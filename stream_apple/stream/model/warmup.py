@@ -6,7 +6,7 @@ Compiling takes up to a minute, in which a member of a group would hold partitio
 from dataclasses import asdict
 from typing import NamedTuple
 
-from stream_apple.core.jit import is_complete, note_complete, room_for_kernels
+from stream_apple.core.jit import is_complete, note_complete
 from stream_apple.learners.systems import merging_of, ngrams_of, warm_up_learning
 from stream_apple.records.message.decode import Decoder
 from stream_apple.records.message.example import Example, encode_example
@@ -57,16 +57,7 @@ def _what(settings: ModelSettings) -> str:
 
 
 def warm_up(settings: ModelSettings, decoder: Decoder) -> None:
-    """Have a small model learn samples and end an epoch; only the compiled kernels remain.
-
-    Raises ConfigurationError if the cache has no room for them.
-    """
-    with room_for_kernels():
-        _learn_samples(settings, decoder)
-    note_complete(_what(settings))
-
-
-def _learn_samples(settings: ModelSettings, decoder: Decoder) -> None:
+    """Have a small model learn samples and end an epoch; only the compiled kernels remain."""
     # The table's size changes no code.
     small = settings._replace(options=settings.options.smallest(), start=None, mapping=None, schemas=None)
     warm_up_learning(small.options)
@@ -84,3 +75,4 @@ def _learn_samples(settings: ModelSettings, decoder: Decoder) -> None:
     for value in (named, spaced, packed):
         list(names_in(value, ngrams_of(small.options)))  # the observer's thread would compile these
     model.process([_Sample(0, named, 1), _Sample(1, spaced, 1), _Sample(2, b"{", 1), _Sample(3, named, later)])
+    note_complete(_what(settings))

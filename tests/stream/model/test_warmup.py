@@ -16,7 +16,7 @@ from stream_apple.app.model_factories import settings_of
 from stream_apple.config import load
 from stream_apple.records.message.example import Example, encode_example
 from stream_apple.records.message.feature_names import names_in
-from stream_apple.records.message.parse import parse
+from stream_apple.core.jit import Kernel
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.merging.merge import adopt, merge, start_of
 from stream_apple.learners.systems import ngrams_of
@@ -25,7 +25,7 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.warmup import warm_up
 
 def compiled():
-    kernels = [each for each in gc.get_objects() if type(each) is type(parse)]
+    kernels = [each for each in gc.get_objects() if type(each) is Kernel]
     return {f"{one.__module__}.{one.__name__}": len(one.overloads) for one in kernels if one.overloads}
 
 

@@ -12,7 +12,8 @@ vote counts for more, so that equally frequent products pass one after the other
 its bucket has a free slot.
 
 Where most products of an example have no slot, their votes take a fifth of the time. After ALL_VOTE_BEFORE examples,
-products ask in one example of VOTES_EVERY, and each vote counts SAMPLED_VOTES times as much.
+products ask in one example of VOTES_EVERY, and each vote counts SAMPLED_VOTES times as much. Eight products vote
+together (`vote_lanes.py`).
 
 Without a mixture, and for base features whose bucket is full, one byte of each bucket is a mark of the last key that
 found it full. A key passes if it was the last to ask, so that keys seen once do not wear the table out (like the
@@ -23,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import TOO_LARGE
-from stream_apple.core.jit import part
-from stream_apple.core.prefetch import prefetch
+from stream_apple.core.jit import part, prefetch, unlikely
 from stream_apple.core.splitmix64 import GOLDEN
 from stream_apple.learners.apple.kernels.residuals import begin_residuals
+from stream_apple.learners.apple.kernels.vote_lanes import IN_TURN, OWN_VOTE, VOTES_TO_PASS, vote_at_once
 from stream_apple.learners.apple.state.model import EVICTED, EXAMPLES, OCCUPIED, REFUSED, Model
 from stream_apple.learners.apple.state.table import (
     BUCKET,
@@ -50,10 +51,8 @@ from stream_apple.learners.apple.state.table import (
     free_tags,
 )
 from stream_apple.learners.apple.state.weights import usefulness
-from stream_apple.learners.apple.state.work import Work
+from stream_apple.learners.apple.state.work import LANES, Products, Work
 
-OWN_VOTE = np.uint8(4)
-VOTES_TO_PASS = np.uint8(48)
 ALL_VOTE_BEFORE = 1 << 14  # examples: a young model has most to find
 VOTES_EVERY = 4  # examples
 SAMPLED_VOTES = np.uint8(2)
@@ -74,28 +73,55 @@ def votes_of(model: Model) -> np.uint8:
 
 
 @part
-def passes(table: Table, mixed: bool, key: Index, node: Index, votes: np.uint8) -> bool:
-    """Let a product without a slot ask the admission filter; return whether it passes.
+def filter_misses(model: Model, work: Work, passed: Index, misses: Index, votes: np.uint8) -> Index:
+    """Move those of misses[passed:misses] that pass the admission filter to the front; return where they end.
 
-    node   the number of its node: the products of the first one are the base features
-    votes  how much its vote counts
+    misses[:passed] have passed already.
     """
-    bucket = bucket_of(table.tags, key)
-    if mixed and node > U0:
-        return is_ahead(table.admission_filter, bucket << U1, key, votes)
-    return is_last_or_has_room(table, (bucket << U1) if mixed else bucket, key, bucket)
+    table, products = model.table, work.products
+    mixed = model.rule.mixed
+    for m in range(passed, misses):
+        at = products.misses[m]
+        products.misses[passed] = at
+        key, insertion = products.key[at], products.place[at]
+        if not mixed:
+            passed += np.uint64(is_last_or_has_room(table.admission_filter, insertion >> U3, key, insertion))
+        elif products.node[at] == U0:
+            passed += np.uint64(is_last_or_has_room(table.admission_filter, (insertion >> U3) << U1, key, insertion))
+        else:
+            passed += np.uint64(is_ahead(table.admission_filter, (insertion >> U3) << U1, key, votes))
+    return passed
 
 
 @part
-def is_last_or_has_room(table: Table, at: Index, key: Index, bucket: Index) -> bool:
+def vote(
+    admission_filter: NDArray[np.uint8], products: Products, first: Index, asking: Index, votes: np.uint8
+) -> Index:
+    """Let those products of [first, first + 8) vote whose bits are set in the byte `asking`.
+
+    Returns a byte that has the bits of the products that pass.
+    """
+    passing = vote_at_once(admission_filter, products, first, asking, votes)
+    if unlikely(passing == IN_TURN):
+        passing = U0
+        for lane in range(U0, np.uint64(LANES)):
+            if (asking >> lane) & U1:
+                at = first + lane
+                ahead = is_ahead(admission_filter, (products.place[at] >> U3) << U1, products.key[at], votes)
+                passing |= np.uint64(ahead) << lane
+    return passing
+
+
+@part
+def is_last_or_has_room(admission_filter: NDArray[np.uint8], at: Index, key: Index, insertion: Index) -> bool:
     """Return whether the bucket has a free slot, or this key was the last to find none.
 
-    If the bucket is full, the filter's byte `at` gets the mark of the key.
+    If the bucket is full, the byte `at` gets the mark of the key.
     """
-    full = free_tags(table.tags[bucket]) == U0
-    mark, last = np.uint8(key >> U56), table.admission_filter[at]
-    table.admission_filter[at] = mark if full else last  # a branch would be mispredicted half the time
-    return bool((not full) | (mark == last))
+    full = insertion & U1
+    mark, last = np.uint8(key >> U56), admission_filter[at]
+    admission_filter[at] = mark if full else last  # a branch would be mispredicted half the time
+    return bool((full == U0) | (mark == last))
 
 
 @part
@@ -117,24 +143,30 @@ def is_ahead(admission_filter: NDArray[np.uint8], at: Index, key: Index, votes: 
 
 
 @part
-def nominate(table: Table, work: Work, wanted: Index, key: Index, x: np.float32, number: Index) -> None:
-    """Write a product of the node with this number to newcomers[wanted], and prefetch the slots that it may get."""
-    newcomer, node = work.newcomers[wanted], work.nodes[number]
-    factor = x / node["x"]
-    newcomer["key"] = key
-    newcomer["x"] = x
-    damping = node["damping"] * factor * factor
-    # Infinite or NaN if the product's value, or its parent's, is next to zero.
-    newcomer["damping"] = MOST if damping > MOST else damping if damping >= 0.0 else np.float32(0.0)
-    newcomer["degree"] = node["degree"] + 1
-    bucket = bucket_of(table.tags, key)
-    free = free_tags(table.tags[bucket])
-    if free != U0:
-        prefetch(table.slots, first_of(bucket, free))
-    else:
-        first = bucket << U3
-        for place in range(first, first + np.uint64(BUCKET), _SLOTS_OF_A_CACHE_LINE):
-            prefetch(table.slots, place)
+def nominate(table: Table, work: Work, misses: Index, wanted: Index) -> Index:
+    """Append misses[:misses] to the newcomers, and prefetch the slots that they may get; return where they end."""
+    products = work.products
+    for m in range(misses):
+        at = products.misses[m]
+        key, x = products.key[at], products.x[at]
+        newcomer, node = work.newcomers[wanted], work.nodes[products.node[at]]
+        factor = x / node["x"]
+        newcomer["key"] = key
+        newcomer["x"] = x
+        damping = node["damping"] * factor * factor
+        # Infinite or NaN if the product's value, or its parent's, is next to zero.
+        newcomer["damping"] = MOST if damping > MOST else damping if damping >= 0.0 else np.float32(0.0)
+        newcomer["degree"] = node["degree"] + 1
+        bucket = bucket_of(table.tags, key)
+        free = free_tags(table.tags[bucket])
+        if free != U0:
+            prefetch(table.slots, first_of(bucket, free))
+        else:
+            first = bucket << U3
+            for place in range(first, first + np.uint64(BUCKET), _SLOTS_OF_A_CACHE_LINE):
+                prefetch(table.slots, place)
+        wanted += U1
+    return wanted
 
 
 @part

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stream_apple.core.jit import part
 from stream_apple.learners.apple.state.table import NOWHERE, U1, Element, Index, Words
+from stream_apple.learners.apple.state.work import BaseFeatures
 
 ENTRIES_EACH = 16
 
@@ -72,11 +73,14 @@ def position_of(index: SlotIndex, place: Index) -> Index:
 
 
 @part
-def credit(credited: Credits, owner: Element, node: Element, number: Index, value: np.float32, fresh: np.uint8) -> None:
+def credit(
+    credited: Credits, owner: Element, node: Element, number: Index, base: BaseFeatures, product: Index, fresh: np.uint8
+) -> None:
     """Credit a feature of the example to a node.
 
-    number  the node's number
-    value   that of the base feature with which the node is multiplied
-    fresh   1, or 0 if the feature belongs to another node: adding 0 saves a branch that would be mispredicted
+    number   the node's number
+    product  the feature's number among the products of the wave
+    fresh    1, or 0 if the feature belongs to another node: adding 0 saves a branch that would be mispredicted
     """
+    value = base.values[node["first"] + (product - node["start"])]
     credited.earned[credited.numbers[number]] += abs(owner["average"] * node["x"] * value) * np.float64(fresh)

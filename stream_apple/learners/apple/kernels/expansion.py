@@ -8,28 +8,33 @@ A monomial's key is the sum mod 2^64 of its base features' keys, so x_i x_j is o
 The search is breadth first, in waves of lookups that overlap in memory. A *node* is a parent of the example that waits
 to be multiplied. The phases of a wave:
 
-    multiply       Multiply nodes with base features. A product is a hit if a tag fits, and its slot is prefetched.
-                   Otherwise, when learning, it asks the admission filter; if it passes, it becomes a newcomer.
+    multiply       Multiply nodes with base features. A product is a hit if a tag fits, and its slot is prefetched; else
+                   it is a miss. In a mixture, when learning, misses that are no base features vote.
     clip outliers  In a mixture, in the first wave, whose products are the base features: clip the hits' values.
-    collect        Append the hits to the example's features, each once; parents become nodes of a later wave. A hit
-                   whose tag is another key's has no slot, and asks the admission filter as well.
+    collect        Append the hits to the example's features, each once; parents become nodes of a later wave.
+    filter         When learning: keep the misses that may get a slot.
+    nominate       When learning: append these misses to the newcomers.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_apple.core.batch import BIN, TOO_LARGE
-from stream_apple.core.jit import copy_numbers, part
-from stream_apple.core.prefetch import prefetch
-from stream_apple.learners.apple.kernels.admission import nominate, passes, votes_of
+from stream_apple.core.jit import copy_numbers, part, prefetch, unlikely
+from stream_apple.learners.apple.kernels.admission import filter_misses, nominate, vote, votes_of
 from stream_apple.learners.apple.kernels.credits import Credits, credit, position_of
+from stream_apple.learners.apple.kernels.lanes import Multiplier, append, bits_in, copy_words, look_up
 from stream_apple.learners.apple.state.model import DEFERRED, TRUNCATED, LearningRule, Model
 from stream_apple.learners.apple.state.table import (
+    BYTE,
     FREE,
     PARENT,
     U0,
     U1,
+    U3,
+    U7,
     Element,
     Index,
     Slots,
@@ -37,14 +42,15 @@ from stream_apple.learners.apple.state.table import (
     Words,
     bucket_of,
     find,
-    first_of,
-    fitting_tags,
+    insertion_point,
 )
-from stream_apple.learners.apple.state.work import LEFT_OUT, WAVE, BaseFeatures, Hits, Lookups, Work
+from stream_apple.learners.apple.state.work import LANES, WAVE, BaseFeatures, Products, Work
 
 REACH = np.float32(1.25)  # times the largest value so far
 ESTABLISHED = np.uint8(20)  # sights
 DAMPING = np.float32(0.1)  # of the parent's accumulator, see `admit`
+MANY_TAGS = 1 << 17  # words of tags: more do not fit into a core's own cache
+_LANES = np.uint64(LANES)
 
 
 class Queue(NamedTuple):
@@ -55,10 +61,16 @@ class Queue(NamedTuple):
     visited: Index
 
 
-class Newcomers(NamedTuple):
-    """How many products have passed the admission filter in this example, and how many have not."""
+class Ends(NamedTuple):
+    """How many hits and misses a wave has.
 
-    wanted: Index
+    passed    how many of the misses have passed the filter already; they come first
+    deferred  how many products did not pass; they are not among the misses any more
+    """
+
+    hits: Index
+    misses: Index
+    passed: Index
     deferred: Index
 
 
@@ -75,7 +87,7 @@ def expand(
     credited  where what the nodes earn is added; None if nobody asks
     """
     table, scalars, rule = model.table, model.scalars, model.rule
-    features, nodes = work.features, work.nodes
+    features, products, nodes = work.features, work.products, work.nodes
     if rule.mixed:
         base = own_copy(base, work)
     constant = np.uint64(len(table.slots) - 1)
@@ -84,19 +96,22 @@ def expand(
     put_node(nodes[0], U0, base.first, np.float32(1.0), np.float32(0.0), np.uint8(0))
     if credited is not None:
         credited.numbers[0], credited.listed[0] = np.uint64(len(credited.earned) - 1), U1
-    found, queue, newcomers = U1, Queue(U0, U1, U1), Newcomers(U0, U0)
+    found, wanted, queue = U1, U0, Queue(U0, U1, U1)
     votes = votes_of(model) if learning else np.uint8(0)
     while queue.head < queue.tail:
-        queue, hits, newcomers = multiply(table, rule, base, work, queue, newcomers, learning, votes)
+        queue, ends = multiply(table, rule, base, work, queue, votes)
         if queue.visited > np.uint64(rule.expansion.max_features):
             scalars.counts[TRUNCATED] += np.int64(learning)
         if rule.mixed and queue.head == U1:  # the constant's products: the base features themselves
-            clip_outliers(table, base, work.hits, hits)
-        found, queue, newcomers = collect(model, base, work, queue, found, hits, newcomers, learning, votes, credited)
+            clip_outliers(table, base, products, ends.hits)
+        found, queue, misses = collect(model, base, work, queue, found, ends, votes, credited)
         if credited is not None:
             credited.listed[0] = max(credited.listed[0], queue.tail)
-    scalars.occupancy[DEFERRED] += np.int64(newcomers.deferred)
-    return found, newcomers.wanted
+        if learning:
+            passed = filter_misses(model, work, ends.passed, misses, votes)
+            scalars.occupancy[DEFERRED] += np.int64(ends.deferred + misses - passed)
+            wanted = nominate(table, work, passed, wanted)
+    return found, wanted
 
 
 @part
@@ -113,48 +128,45 @@ def own_copy(base: BaseFeatures, work: Work) -> BaseFeatures:
 
 
 @part
-def clip_outliers(table: Table, base: BaseFeatures, hits: Hits, count: Index) -> None:
+def clip_outliers(table: Table, base: BaseFeatures, products: Products, hits: Index) -> None:
     """Clip values to REACH times the largest value before, for features that are ESTABLISHED.
 
     Otherwise one outlier, which its products multiply, would undo all that their weights have learned. If values stay
     large, each example widens the scale by REACH: after 31 of them values may be a thousand times as large.
     """
-    for h in range(count):
-        place = hits.place[h]
-        if table.slots[place]["key"] != hits.key[h]:
-            place = find(table, hits.key[h])
+    for h in range(hits):
+        at = products.hits[h]
+        place = products.place[at]
+        if unlikely(table.slots[place]["key"] != products.key[at]):
+            place = find(table, products.key[at])
             if place >= FREE:
                 continue
-        owner, x = table.slots[place], hits.x[h]
+        owner, x = table.slots[place], products.x[at]
         reach = REACH * owner["scale"]
-        if abs(x) > reach and owner["sights"] >= ESTABLISHED:
-            hits.x[h] = base.values[hits.feature[h]] = reach if x > 0.0 else -reach
+        if unlikely(abs(x) > reach) and owner["sights"] >= ESTABLISHED:
+            products.x[at] = base.values[at] = reach if x > 0.0 else -reach
 
 
 @part
 def multiply(
-    table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue, newcomers: Newcomers,
-    learning: bool, votes: np.uint8,
-) -> tuple[Queue, Index, Newcomers]:  # fmt: skip
-    """Look up the products of the next nodes, about WAVE of them; list the hits, and nominate newcomers.
+    table: Table, rule: LearningRule, base: BaseFeatures, work: Work, queue: Queue, votes: np.uint8
+) -> tuple[Queue, Ends]:
+    """Look up the products of the next nodes, about WAVE of them, and list them as hits or misses.
 
-    votes  how many votes a product without a slot casts; 0: only base features ask the admission filter
-
-    Returns the queue, the number of hits, and the newcomers so far.
+    votes  how many votes a product without a slot casts; 0: only base features become misses
     """
-    nodes, lookups, listed = work.nodes, work.lookups, work.lookups.listed
+    products, nodes, lookups = work.products, work.nodes, work.lookups
     head, tail, visited = queue
-    wanted, deferred = newcomers
-    hits, looked_up = U0, U0
+    hits, misses, passed, deferred, end = U0, U0, U0, U0, U0
     with_roles = len(base.roles) > 0
-    while head < tail and looked_up <= np.uint64(WAVE):
-        node: Element = nodes[head]
+    while head < tail and end <= np.uint64(WAVE):
+        node = nodes[head]
         first, key, x = node["first"], node["key"], node["x"]
-        size = base.stop - first
-        visited += size
+        visited += base.stop - first
         if visited > np.uint64(rule.expansion.max_features):
             tail = head
             break
+        node["start"] = end
         if rule.expansion.exhaustive and node["degree"] + 1 < rule.expansion.max_degree:
             for f in range(first, base.stop):
                 # Each product comes once, as its factors ascend; a BIN is never multiplied with itself.
@@ -164,87 +176,51 @@ def multiply(
                     node["degree"] + np.uint8(1),
                 )  # fmt: skip
                 tail += U1
-        look_up(table.tags, lookups, base, first, key)
-        if with_roles and not rule.expansion.exhaustive:
-            leave_out_own_bins(base, nodes, head, lookups.fits)
-        fitting = list_fitting(lookups, size)
-        for n in range(fitting):
-            put_hit(table, work.hits, hits + n, lookups, listed[n], base, first, x, head)
-        hits += fitting
-        if learning and (votes > 0 or head == U0) and fitting < size:
-            asking, before = list_absent(lookups, size), wanted
-            for n in range(asking):
-                product = lookups.keys[listed[n]]
-                if passes(table, rule.mixed, product, head, votes):
-                    nominate(table, work, wanted, product, x * base.values[first + listed[n]], head)
-                    wanted += U1
-            deferred += asking - (wanted - before)
-        looked_up += size
+        if len(table.tags) > MANY_TAGS and head + U1 < tail:
+            fetch_tags(table.tags, base, nodes[head + U1])  # memory fetches them while this node's are looked up
+        multiplier = Multiplier(key, x, head)
+        size, before = base.stop - first, hits
+        for at in range(U0, size, _LANES):
+            copy_words(table.tags, base, first + at, key, lookups.words, at)
+        apart = with_roles and not rule.expansion.exhaustive
+        if apart:
+            note_own_bins(base, nodes, head, size, lookups.left)
+        for at in range(U0, size, _LANES):
+            count = min(size - at, _LANES)
+            fit = look_up(table.tags, lookups.words, base, first + at, multiplier, products, end + at, at)
+            lanes = BYTE >> (_LANES - count)
+            if apart:
+                lanes &= ~np.uint64(lookups.left[at >> U3])
+                fit &= lanes
+            hits = append(products.hits, hits, end + at, fit)
+            absent = ~fit & lanes
+            lookups.absent[at >> U3] = np.uint8(absent)
+            if head == U0 or (votes > 0 and not rule.mixed):
+                misses = append(products.misses, misses, end + at, absent)
+        if rule.mixed and head > U0 and votes > 0:
+            for at in range(U0, size, _LANES):
+                absent = np.uint64(lookups.absent[at >> U3])
+                passing = vote(table.admission_filter, products, end + at, absent, votes)
+                deferred += bits_in(absent & ~passing)
+                if unlikely(passing != U0):
+                    passed = misses = append(products.misses, misses, end + at, passing)
+        fetch(table.slots, products, before, hits)  # memory fetches them while the next nodes' are looked up
+        end += size
         head += U1
-    return Queue(head, tail, visited), hits, Newcomers(wanted, deferred)
+    return Queue(head, tail, visited), Ends(hits, misses, passed, deferred)
 
 
 @part
-def look_up(tags: Words, lookups: Lookups, base: BaseFeatures, first: Index, key: Index) -> None:
-    """Write the keys of a node's products with base features from `first` on, and which tags fit them.
-
-    There are three loops, because the compiler makes SIMD instructions of the first and the last, and because memory
-    fetches the words of many products at once in the second.
-    """
-    keys, fits, size = lookups.keys, lookups.fits, base.stop - first
-    for p in range(size):
-        keys[p] = key + base.keys[first + p]
-    for p in range(size):
-        fits[p] = tags[bucket_of(tags, keys[p])]
-    for p in range(size):
-        fits[p] = fitting_tags(fits[p], keys[p])
-
-
-@part
-def list_fitting(lookups: Lookups, size: Index) -> Index:
-    """List the products for which a tag fits; return how many there are.
-
-    Each number is written, and kept if it counts: a branch would be mispredicted half the time.
-    """
-    end = U0
-    for p in range(size):
-        lookups.listed[end] = p
-        end += np.uint64(lookups.fits[p] > LEFT_OUT)
-    return end
-
-
-@part
-def list_absent(lookups: Lookups, size: Index) -> Index:
-    """List the products for which no tag fits; return how many there are."""
-    end = U0
-    for p in range(size):
-        lookups.listed[end] = p
-        end += np.uint64(lookups.fits[p] == U0)
-    return end
-
-
-@part
-def put_hit(
-    table: Table, hits: Hits, end: Index, lookups: Lookups, product: Index, base: BaseFeatures, first: Index,
-    x: np.float32, number: Index,
-) -> None:  # fmt: skip
-    """Write a product for which a tag fits to hits[end], and prefetch its slot."""
-    key, value = lookups.keys[product], x * base.values[first + product]
-    place = first_of(bucket_of(table.tags, key), lookups.fits[product])
-    hits.key[end], hits.x[end], hits.node[end], hits.feature[end] = key, value, number, first + product
-    hits.place[end] = place if 0.0 < abs(value) < TOO_LARGE else np.uint64(len(table.slots) - 1)
-    prefetch(table.slots, place)
-
-
-@part
-def leave_out_own_bins(base: BaseFeatures, nodes: Slots, number: Index, fits: Words) -> None:
-    """Leave out the products of a node with a BIN that is its factor already."""
+def note_own_bins(base: BaseFeatures, nodes: Slots, number: Index, size: Index, left: NDArray[np.uint8]) -> None:
+    """Write to `left` which of the node's `size` products are left out: those with a BIN that is its factor already."""
+    for group in range(U0, size, _LANES):
+        left[group >> U3] = 0
     first = nodes[number]["first"]
     while number > U0:
         node = nodes[number]
         by = np.uint64(node["by"])
         if base.roles[by] == BIN:
-            fits[by - first] = LEFT_OUT
+            left[(by - first) >> U3] |= np.uint8(U1 << ((by - first) & U7))
         number = np.uint64(node["origin"])
 
 
@@ -259,28 +235,41 @@ def put_node(node: Element, key: Index, first: Index, x: np.float32, damping: np
 
 
 @part
-def collect(
-    model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, count: Index, newcomers: Newcomers,
-    learning: bool, votes: np.uint8, credited: Credits | None,
-) -> tuple[Index, Queue, Newcomers]:  # fmt: skip
-    """Append those of hits[:count] that are monomials in the table to the features, each once.
+def fetch_tags(tags: Words, base: BaseFeatures, node: Element) -> None:
+    """Prefetch the words of tags in which a node's products are looked up."""
+    key = node["key"]
+    for f in range(node["first"], base.stop):
+        prefetch(tags, bucket_of(tags, key + base.keys[f]))
 
-    Parents join the queue. Returns the new number of features, the queue, and the newcomers so far.
+
+@part
+def fetch(slots: Slots, products: Products, first: Index, stop: Index) -> None:
+    """Prefetch the slots of the wave's hits [first, stop)."""
+    for h in range(first, stop):
+        prefetch(slots, products.place[products.hits[h]])
+
+
+@part
+def collect(
+    model: Model, base: BaseFeatures, work: Work, queue: Queue, found: Index, ends: Ends, votes: np.uint8,
+    credited: Credits | None,
+) -> tuple[Index, Queue, Index]:  # fmt: skip
+    """Append the hits that are monomials in the table to the features, each once.
+
+    Parents join the queue. Hits that have no slot, as their tag was another key's, are appended to the misses. Returns
+    the new number of features, the queue, and the new number of misses.
     """
-    table, features, hits = model.table, work.features, work.hits
-    tail, with_roles = queue.tail, len(base.roles) > 0
-    wanted, deferred = newcomers
-    for h in range(count):
-        key, place, x, number = hits.key[h], hits.place[h], hits.x[h], hits.node[h]
-        if table.slots[place]["key"] != key:
+    table, features, products = model.table, work.features, work.products
+    tail, misses, with_roles = queue.tail, ends.misses, len(base.roles) > 0
+    for h in range(ends.hits):
+        at = products.hits[h]
+        key, place, x = products.key[at], products.place[at], products.x[at]
+        if unlikely(table.slots[place]["key"] != key):
             place = find(table, key)
             if place >= FREE:
-                if learning and (votes > 0 or number == U0):
-                    if passes(table, model.rule.mixed, key, number, votes):
-                        nominate(table, work, wanted, key, x, number)
-                        wanted += U1
-                    else:
-                        deferred += U1
+                products.place[at] = insertion_point(table.tags, key)
+                products.misses[misses] = at
+                misses += np.uint64(votes > 0 or products.node[at] == 0)
                 continue
             if not 0.0 < abs(x) < TOO_LARGE:
                 continue
@@ -292,13 +281,15 @@ def collect(
         features.x[found] = x
         found += np.uint64(fresh)
         if credited is not None:
-            credit(credited, owner, work.nodes[number], number, base.values[hits.feature[h]], fresh)
-        if (fresh & owner["parent"] & PARENT) != 0 and owner["degree"] < model.rule.expansion.max_degree:
+            number = products.node[at]
+            credit(credited, owner, work.nodes[number], number, base, at, fresh)
+        if unlikely((fresh & owner["parent"] & PARENT) != 0) and owner["degree"] < model.rule.expansion.max_degree:
             if with_roles:
-                work.nodes[tail]["origin"] = number
-                work.nodes[tail]["by"] = hits.feature[h]
+                origin = work.nodes[products.node[at]]
+                work.nodes[tail]["origin"] = products.node[at]
+                work.nodes[tail]["by"] = origin["first"] + (at - origin["start"])
             put_node(work.nodes[tail], key, base.first, x, DAMPING * owner["gradient"], owner["degree"])
             if credited is not None:
                 credited.numbers[tail] = position_of(credited.parents, place)
             tail += U1
-    return found, Queue(queue.head, tail, queue.visited), Newcomers(wanted, deferred)
+    return found, Queue(queue.head, tail, queue.visited), misses

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.jit import copy_numbers, kernel, part
+from stream_apple.core.jit import copy_numbers, kernel, part, unlikely
 from stream_apple.learners.apple.state.model import Model, Recent
 from stream_apple.learners.apple.state.recent import RECENT_EXAMPLES, recent_example, recent_place
 from stream_apple.learners.apple.state.table import FREE, PARENT, U8, Index, Words, find
@@ -167,7 +167,7 @@ def see_candidates(
                 node = np.uint64(0) if constant else lists.keys[n]
                 for f in range(example.first, example.stop):
                     key = node + example.keys[f]
-                    if chosen[(key >> U8) & np.uint64(FILTER - 1)] != 0:
+                    if unlikely(chosen[(key >> U8) & np.uint64(FILTER - 1)] != 0):
                         for c in range(len(candidates)):
                             if candidates[c] == key and last[c] != place:
                                 if count == len(seen.keys):

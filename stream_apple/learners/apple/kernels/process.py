@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.jit import kernel
+from stream_apple.core.jit import kernel, unlikely
 from stream_apple.learners.apple.kernels.admission import admit
 from stream_apple.learners.apple.kernels.drift import has_risen
 from stream_apple.learners.apple.kernels.expansion import expand
@@ -104,9 +104,9 @@ def process(
         target = Target(score, label, batch.weights[row])
         found = admit(model, work, old, wanted)
         count_learned(counts, example, found)
-        if len(model.table.residuals) > 0:
+        if unlikely(len(model.table.residuals) > 0):
             add_residuals(model, features, found, target)
-        if by_theorem_1:
+        if unlikely(by_theorem_1):
             descend(model, features, found, target, given[LINEAR])
             continue
         if rule.mixed:

@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from stream_apple.core.batch import Batch
-from stream_apple.core.jit import part
-from stream_apple.core.prefetch import prefetch
+from stream_apple.core.jit import part, prefetch
+from stream_apple.learners.apple.kernels.lanes import prefetch_owners
 from stream_apple.learners.apple.state.model import EXAMPLES, FEATURES, NONZEROS, Counts, LearningRule
-from stream_apple.learners.apple.state.table import U8, Index, Table, bucket_of, first_of, fitting_tags
+from stream_apple.learners.apple.state.table import U8, Index, Table
 from stream_apple.learners.apple.state.weights import APPLE, LINEAR
 from stream_apple.learners.apple.state.work import BaseFeatures, Numbers64
 from stream_apple.learners.loss_functions import (
@@ -38,12 +38,9 @@ def look_ahead(table: Table, batch: Batch, row: int, stop: int) -> None:
     """Prefetch what the table has of the base features of the next row, if that is before `stop`."""
     if row + 1 < stop:
         first, last = np.uint64(batch.indptr[row + 1]), np.uint64(batch.indptr[row + 2])
-        for f in range(first, last):
-            key = batch.keys[f]
-            bucket = bucket_of(table.tags, key)
-            place = first_of(bucket, fitting_tags(table.tags[bucket], key))
-            prefetch(table.slots, place)
-            prefetch(table.companions, place)
+        example = BaseFeatures(batch.keys, batch.values, batch.roles, first, last)
+        for f in range(first, last, U8):
+            prefetch_owners(table, example, f)
 
 
 @part

@@ -19,8 +19,14 @@ import math
 import numpy as np
 
 from stream_apple.core.jit import part
-from stream_apple.core.prefetch import prefetch
 from stream_apple.learners.apple.kernels.update import HORIZON, MOST_SIGHTS, widen, within_bounds
+from stream_apple.learners.apple.multiclass.class_lanes import (
+    accumulate_classes,
+    add_scores,
+    average_classes,
+    move_classes,
+    prefetch_row,
+)
 from stream_apple.learners.apple.state.classes import (
     BLOCK_OF_AVERAGES,
     BLOCK_OF_LINEAR_WEIGHTS,
@@ -30,12 +36,11 @@ from stream_apple.learners.apple.state.classes import (
     ClassWork,
 )
 from stream_apple.learners.apple.state.model import LearningRule, Model
-from stream_apple.learners.apple.state.table import CACHE_LINE, LEAST_SQUARE, MOST, U0, U1, Floats, Index
-from stream_apple.learners.apple.state.work import ActiveFeatures, Numbers64
+from stream_apple.learners.apple.state.table import LEAST_SQUARE, MOST, U0, U1, Index
+from stream_apple.learners.apple.state.work import ActiveFeatures
 from stream_apple.learners.loss_functions import SATURATED_MARGIN, margin_step
 
 _LARGEST = float(MOST)
-_LINE_OF_FLOATS = np.uint64(CACHE_LINE // 4)
 _PREFETCH_DISTANCE = np.uint64(24)  # features: scoring so many takes as long as a memory access
 
 
@@ -153,7 +158,7 @@ def prepare_step(
         place, x, ratio = features.slot[t], features.x[t], features.scale[t]
         square = max(x * x, LEAST_SQUARE)
         norm += np.float64(ratio * ratio)
-        accumulate_classes(rows, place, weights + k, k, class_work, x, ratio)
+        accumulate_classes(rows, place, weights + k, k, class_work.slopes, class_work.sensitivity, x, ratio)
         if which == CLASS_EXPANDED:
             owner = slots[place]
             owner["gradient"] = min(owner["gradient"] + mean * square, MOST)
@@ -197,60 +202,3 @@ def step_linear(model: Model, features: ActiveFeatures, size: Index, class_work:
         place, ratio = features.slot[t], features.scale[t]
         spread = move_classes(model.table.class_weights, place, first, k, class_work.changes, ratio)
         model.table.companions[place]["linear_weight"] = within_bounds(spread)
-
-
-@part
-def add_scores(
-    scores: Numbers64, first: Index, rows: Floats, place: Index, column: Index, k: Index, x: np.float32
-) -> None:
-    """Add x times the weights rows[place, column : column + k] to the scores from `first` on."""
-    for c in range(k):
-        scores[first + c] += np.float64(rows[place, column + c] * x)
-
-
-@part
-def accumulate_classes(
-    rows: Floats, place: Index, column: Index, k: Index, class_work: ClassWork, x: np.float32, ratio: np.float32
-) -> None:
-    """Add a feature's squared gradients to its accumulators, from rows[place, column] on, and to the sensitivities.
-
-    ratio  x / scale
-    """
-    slopes, sensitivity, square = class_work.slopes, class_work.sensitivity, max(x * x, LEAST_SQUARE)
-    for c in range(k):
-        gradient = max(min(rows[place, column + c] + slopes[c] * square, MOST), LEAST_SQUARE)
-        rows[place, column + c] = gradient
-        sensitivity[c] += np.float64(x * (ratio / np.sqrt(gradient)))
-
-
-@part
-def move_classes(rows: Floats, place: Index, column: Index, k: Index, changes: Floats, ratio: np.float32) -> np.float32:
-    """Move the weights from rows[place, column] on, which their accumulators follow, by their steps.
-
-    changes  float32[k], the factors of the steps
-    ratio    x / scale
-
-    Returns the largest difference of two of the weights.
-    """
-    low, high = np.float32(np.inf), np.float32(-np.inf)
-    for c in range(k):
-        step = ratio / np.sqrt(max(rows[place, column + k + c], LEAST_SQUARE))
-        moved = within_bounds(rows[place, column + c] + changes[c] * step)
-        rows[place, column + c] = moved
-        low, high = min(low, moved), max(high, moved)
-    return abs(high - low)
-
-
-@part
-def average_classes(rows: Floats, place: Index, column: Index, k: Index, share: np.float32) -> None:
-    """Move the means in rows[place, column : column + k] by this share of the way to rows[place, :k]."""
-    for c in range(k):
-        mean = rows[place, column + c]
-        rows[place, column + c] = mean + (rows[place, c] - mean) * share
-
-
-@part
-def prefetch_row(rows: Floats, place: Index, column: Index, k: Index) -> None:
-    """Prefetch all cache lines of rows[place, column : column + k]."""
-    for c in range(column, column + k, _LINE_OF_FLOATS):
-        prefetch(rows[place], c)

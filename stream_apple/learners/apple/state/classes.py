@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.learners.apple.state.table import Floats
-from stream_apple.learners.apple.state.work import Numbers64
+from stream_apple.learners.apple.state.work import LANES, Numbers64
 
 BLOCK_OF_WEIGHTS, BLOCK_OF_GRADIENTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_LINEAR_GRADIENTS, BLOCK_OF_AVERAGES = range(5)
 BLOCKS_OF_WEIGHTS = [BLOCK_OF_WEIGHTS, BLOCK_OF_LINEAR_WEIGHTS, BLOCK_OF_AVERAGES]
@@ -28,15 +28,15 @@ CLASS_EXPANDED, CLASS_LINEAR, CLASS_AVERAGE, CLASS_STACK = range(4)
 
 
 class ClassWork(NamedTuple):
-    """The scratch of one example of k classes.
+    """The scratch of one example of k classes, with room for n, which is k rounded up to whole LANES.
 
-    scores         float64[4 * k]  of each predictor; `softmax` makes the largest 0
-    probabilities  float64[4 * k]  their softmax
+    scores         float64[4 * n]  of each predictor, of whose n numbers k are used; `softmax` makes the largest 0
+    probabilities  float64[4 * n]  their softmax
     published      float64[k]      the probabilities that are published
-    rivals         float64[k]      the softmax over the classes that are not the label
-    sensitivity    float64[k]      the score's change per unit of step
-    slopes         float32[k]      importance times the squared slope
-    changes        float32[k]      the factor of each feature's step by which a class's weight changes
+    rivals         float64[n]      the softmax over the classes that are not the label
+    sensitivity    float64[n]      the score's change per unit of step
+    slopes         float32[n]      importance times the squared slope
+    changes        float32[n]      the factor of each feature's step by which a class's weight changes
     """
 
     scores: Numbers64
@@ -57,12 +57,13 @@ def check_labels(labels: NDArray[np.float64], classes: int) -> None:
 
 def empty_class_work(classes: int) -> ClassWork:
     """Return scratch for `classes` classes; empty arrays if there are 0."""
+    room = -(-classes // LANES) * LANES
     return ClassWork(
-        np.zeros((CLASS_STACK + 1) * classes),
-        np.zeros((CLASS_STACK + 1) * classes),
+        np.zeros((CLASS_STACK + 1) * room),
+        np.zeros((CLASS_STACK + 1) * room),
         np.zeros(classes),
-        np.zeros(classes),
-        np.zeros(classes),
-        np.zeros(classes, np.float32),
-        np.zeros(classes, np.float32),
+        np.zeros(room),
+        np.zeros(room),
+        np.zeros(room, np.float32),
+        np.zeros(room, np.float32),
     )

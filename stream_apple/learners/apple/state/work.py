@@ -16,7 +16,7 @@ Numbers64: TypeAlias = NDArray[np.float64]
 Roles: TypeAlias = NDArray[np.uint8]
 
 WAVE = 8192  # products looked up before the first of them is used, while memory fetches their slots
-LEFT_OUT = np.uint64(1)  # in place of the tags that fit a product that is no feature; `fitting_tags` never gives it
+LANES = 8  # products looked up at once
 
 NODE = np.dtype(  # a parent present in the example, to be multiplied with base features first, first + 1, ...
     [
@@ -25,6 +25,7 @@ NODE = np.dtype(  # a parent present in the example, to be multiplied with base 
         ("x", np.float32),
         ("damping", np.float32),
         ("degree", np.uint8),
+        ("start", np.uint32),  # the number of its first product in its wave
         ("origin", np.uint32),  # if features have roles: the number of the node that it is a product of,
         ("by", np.uint32),  # and the number of the base feature
     ],
@@ -60,33 +61,34 @@ class ActiveFeatures(NamedTuple):
     step: Floats
 
 
-class Hits(NamedTuple):
-    """The products of one wave for which a tag fits.
+class Products(NamedTuple):
+    """The products of nodes with base features, of one wave.
 
-    key, x   the product's own
-    node     the number of the node
-    feature  the index of the base feature
-    place    the slot that may be its own, or the constant's slot if its value is 0 or TOO_LARGE
+    key, x        the product's own
+    place         if a tag fits, the slot that may be its own, or the constant's slot if its value is 0 or TOO_LARGE;
+                  if no tag fits, its `insertion_point`
+    hits, misses  numbers of the products for which a tag fits, and of the others
     """
 
     key: Words
     x: Floats
     node: Numbers
-    feature: Numbers
     place: Words
+    hits: Numbers
+    misses: Numbers
 
 
 class Lookups(NamedTuple):
-    """The products of one node while they are looked up, a row for each base feature.
+    """What is known of one node's products while they are looked up.
 
-    keys    uint64[...]
-    fits    uint64[...]  which tags of the product's bucket fit, as of `fitting_tags`; or LEFT_OUT
-    listed  uint64[...]  the numbers of some of the products
+    words   uint64[...]  the word of tags of each product's bucket
+    left    uint8[...]   a byte for each eight products, whose bits say which are left out
+    absent  uint8[...]   a byte for each eight products, whose bits say which have no slot
     """
 
-    keys: Words
-    fits: Words
-    listed: Words
+    words: Words
+    left: NDArray[np.uint8]
+    absent: NDArray[np.uint8]
 
 
 class Own(NamedTuple):
@@ -121,7 +123,7 @@ class Work(NamedTuple):
     """
 
     features: ActiveFeatures
-    hits: Hits
+    products: Products
     nodes: Slots
     newcomers: Slots
     mixing: Mixing
@@ -132,15 +134,19 @@ class Work(NamedTuple):
 
 def empty_work(max_features: int, longest: int) -> Work:
     """Return scratch for examples of up to `longest` base features."""
-    size, wave = max_features + longest + 1, WAVE + longest
+    size, wave = max_features + longest + 1, WAVE + longest + LANES
     return Work(
         ActiveFeatures(np.zeros(size, np.uint64), *(np.zeros(size, np.float32) for _ in range(5))),
-        empty_hits(wave),
+        empty_products(wave),
         np.zeros(size, NODE),
         np.zeros(size, NEWCOMER),
         empty_mixing(),
-        Lookups(*(np.zeros(longest, np.uint64) for _ in range(3))),
-        Own(np.zeros(longest, np.uint64), np.zeros(longest, np.float32), np.zeros(longest, np.uint8)),
+        Lookups(np.zeros(longest + LANES, np.uint64), *(np.zeros(longest // LANES + 1, np.uint8) for _ in range(2))),
+        Own(
+            np.zeros(longest + LANES, np.uint64),
+            np.zeros(longest + LANES, np.float32),
+            np.zeros(longest + LANES, np.uint8),
+        ),
         np.zeros(1, np.int64),
     )
 
@@ -152,12 +158,13 @@ def empty_mixing() -> Mixing:
     )
 
 
-def empty_hits(size: int) -> Hits:
-    """Return room for `size` hits."""
-    return Hits(
+def empty_products(size: int) -> Products:
+    """Return room for `size` products, which include the LANES that are written beyond the last one."""
+    return Products(
         key=np.zeros(size, np.uint64),
         x=np.zeros(size, np.float32),
         node=np.zeros(size, np.uint32),
-        feature=np.zeros(size, np.uint32),
         place=np.zeros(size, np.uint64),
+        hits=np.zeros(size, np.uint32),
+        misses=np.zeros(size, np.uint32),
     )

@@ -9,9 +9,11 @@ from support.bare_options import bare
 from stream_apple.core.jit import kernel
 from stream_apple.learners.apple.growth import FEWEST_EXAMPLES
 from stream_apple.learners.apple.kernels import admission
-from stream_apple.learners.apple.kernels.admission import ALL_VOTE_BEFORE, OWN_VOTE, SAMPLED_VOTES, VOTES_TO_PASS
+from stream_apple.learners.apple.kernels.admission import ALL_VOTE_BEFORE, SAMPLED_VOTES
+from stream_apple.learners.apple.kernels.vote_lanes import OWN_VOTE, VOTES_TO_PASS
 from stream_apple.learners.apple.learner import Learner
 from stream_apple.learners.apple.state.table import Index
+from stream_apple.learners.apple.state.work import LANES, Products, empty_products
 from stream_apple.learners.scores import Scores
 
 
@@ -19,6 +21,14 @@ from stream_apple.learners.scores import Scores
 def _asks(admission_filter: NDArray[np.uint8], at: Index, product: Index, votes: int = 1) -> bool:
     """What kernels call can't be called from here."""
     return admission.is_ahead(admission_filter, at, product, np.uint8(votes))
+
+
+@kernel
+def _ask_together(
+    admission_filter: NDArray[np.uint8], products: Products, first: Index, asking: Index, votes: int
+) -> Index:
+    """The same."""
+    return admission.vote(admission_filter, products, first, asking, np.uint8(votes))
 
 
 class Vote:
@@ -57,6 +67,32 @@ def test_a_product_passes_when_it_is_ahead(marks: int) -> None:
         assert bool(_asks(votes, np.uint64(2), product)) == expected
         assert votes[[0, 1, 4, 5]].tolist() == [77] * 4
     assert passed > 0
+
+
+@pytest.mark.parametrize("votes", [1, 2])
+@pytest.mark.parametrize("buckets", [4, 8192])
+def test_eight_products_vote_as_one_after_another(buckets: int, votes: int) -> None:
+    """Some of them, in the same bucket or in others; whoever does not vote changes nothing, wherever its place is."""
+    rng = np.random.default_rng(buckets + votes)
+    together, apart = np.zeros(2 * buckets, np.uint8), np.zeros(2 * buckets, np.uint8)
+    products, passed, shared = empty_products(40), 0, 0
+    often = rng.integers(0, buckets, 12)
+    for _ in range(2000):
+        first, asking = int(rng.integers(0, 20)), int(rng.integers(0, 256))
+        chosen = np.where(rng.random(LANES) < 0.5, rng.choice(often, LANES), rng.integers(0, buckets, LANES))
+        keys = (chosen.astype(np.uint64) << np.uint64(8)) | (rng.integers(0, 2, LANES, np.uint64) << np.uint64(56))
+        places = 8 * chosen + rng.integers(0, 2, LANES)
+        lanes = [lane for lane in range(LANES) if asking >> lane & 1]
+        places[[lane for lane in range(LANES) if lane not in lanes]] = 8 * buckets
+        products.key[first : first + LANES], products.place[first : first + LANES] = keys, places
+        expected = sum(int(_asks(apart, np.uint64(2 * chosen[lane]), keys[lane], votes)) << lane for lane in lanes)
+        found = int(_ask_together(together, products, np.uint64(first), np.uint64(asking), votes))
+        assert found == expected
+        assert np.array_equal(together, apart)
+        passed += found > 0
+        shared += len(set(chosen[lanes].tolist())) < len(lanes)
+    assert passed > 0
+    assert 0 < shared < 2000
 
 
 def test_products_that_are_equally_frequent_all_pass() -> None:

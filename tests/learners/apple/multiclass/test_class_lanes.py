@@ -1,4 +1,4 @@
-"""The loops over classes, compiled and interpreted, to the bit, for every number of classes."""
+"""Eight classes at once, to the bit as one by one, for every number of classes that are left over."""
 
 import copy
 from collections.abc import Callable
@@ -8,11 +8,15 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel
-from stream_apple.learners.apple.multiclass.class_update import (
+from stream_apple.learners.apple.multiclass.class_lanes import (
     accumulate_classes,
+    accumulate_classes_one_by_one,
     add_scores,
+    add_scores_one_by_one,
     average_classes,
+    average_classes_one_by_one,
     move_classes,
+    move_classes_one_by_one,
 )
 from stream_apple.learners.apple.state.classes import ClassWork, empty_class_work
 
@@ -23,27 +27,54 @@ SPECIAL = np.array([0.0, -0.0, 1e-45, 1e-38, 3e38, -(2.0**66), 2.0**66, 1.0], np
 Operation = Callable[[NDArray[np.float32], ClassWork, int], float]
 
 
+@kernel
 def of_scores(rows: NDArray[np.float32], work: ClassWork, k: int) -> float:
-    """Add to the scores."""
+    """What kernels call can't be called from here."""
     add_scores(work.scores, np.uint64(2), rows, np.uint64(PLACE), np.uint64(k), np.uint64(k), X)
     return 0.0
 
 
+@kernel
 def of_accumulators(rows: NDArray[np.float32], work: ClassWork, k: int) -> float:
-    """Accumulate squared gradients."""
+    """The same."""
     count = np.uint64(k)
-    accumulate_classes(rows, np.uint64(PLACE), count, count, work, X, RATIO)
+    accumulate_classes(rows, np.uint64(PLACE), count, count, work.slopes, work.sensitivity, X, RATIO)
     return 0.0
 
 
+@kernel
 def of_weights(rows: NDArray[np.float32], work: ClassWork, k: int) -> float:
-    """Move the weights."""
+    """The same."""
     return float(move_classes(rows, np.uint64(PLACE), np.uint64(0), np.uint64(k), work.changes, RATIO))
 
 
+@kernel
 def of_averages(rows: NDArray[np.float32], _work: ClassWork, k: int) -> float:
-    """Average them."""
+    """The same."""
     average_classes(rows, np.uint64(PLACE), np.uint64(2 * k), np.uint64(k), SHARE)
+    return 0.0
+
+
+def scores_one_by_one(rows: NDArray[np.float32], work: ClassWork, k: int) -> float:
+    """Interpreted."""
+    add_scores_one_by_one(work.scores, 2, rows, PLACE, k, k, X)
+    return 0.0
+
+
+def accumulators_one_by_one(rows: NDArray[np.float32], work: ClassWork, k: int) -> float:
+    """Interpreted."""
+    accumulate_classes_one_by_one(rows, PLACE, k, k, work.slopes, work.sensitivity, X, RATIO)
+    return 0.0
+
+
+def weights_one_by_one(rows: NDArray[np.float32], work: ClassWork, k: int) -> float:
+    """Interpreted."""
+    return float(move_classes_one_by_one(rows, PLACE, 0, k, work.changes, RATIO))
+
+
+def averages_one_by_one(rows: NDArray[np.float32], _work: ClassWork, k: int) -> float:
+    """Interpreted."""
+    average_classes_one_by_one(rows, PLACE, 2 * k, k, SHARE)
     return 0.0
 
 
@@ -53,10 +84,18 @@ def drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float3
     return np.where(rng.random(shape) < 0.2, rng.choice(SPECIAL, shape), values)
 
 
-@pytest.mark.parametrize("operation", [of_scores, of_accumulators, of_weights, of_averages])
-def test_compiled_classes_have_the_interpreted_bits(operation: Operation) -> None:
-    """Every number of classes from 2 to 20: what is computed, and that nothing else of the rows changes."""
-    compiled = kernel(operation)
+@pytest.mark.parametrize(
+    ("compiled", "interpreted"),
+    [
+        (of_scores, scores_one_by_one),
+        (of_accumulators, accumulators_one_by_one),
+        (of_weights, weights_one_by_one),
+        (of_averages, averages_one_by_one),
+    ],
+    ids=["scores", "accumulators", "weights", "averages"],
+)
+def test_each_lane_is_a_class(compiled: Operation, interpreted: Operation) -> None:
+    """Every number of classes from 2 to 20: what is computed, and that nothing else of the row or beside it changes."""
     rng = np.random.default_rng(1)
     for k in range(2, 21):
         for _ in range(20):
@@ -66,7 +105,7 @@ def test_compiled_classes_have_the_interpreted_bits(operation: Operation) -> Non
             work.slopes[:k], work.changes[:k] = np.abs(drawn(rng, (k,))), drawn(rng, (k,))
             copies = rows.copy(), copy.deepcopy(work)
             with np.errstate(all="ignore"):
-                expected = operation(*copies, k)
+                expected = interpreted(*copies, k)
                 assert np.float32(compiled(rows, work, k)).tobytes() == np.float32(expected).tobytes()
             assert rows.tobytes() == copies[0].tobytes()
             assert work.scores[2 : 2 + k].tobytes() == copies[1].scores[2 : 2 + k].tobytes()

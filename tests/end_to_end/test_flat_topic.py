@@ -98,7 +98,7 @@ def test_the_settings_that_a_user_would_guess(kafka: str, topic: TopicFactory, t
     letters = read_to_end(kafka, topics["dead_letters"], 1)[0]
     assert [each.value() for each in letters] == bad
     told = [str(dict(each.headers() or [])["__stream_apple.errors.message"]) for each in letters]
-    assert "(or input.label_map), found " in told[0]
+    assert "input.label_map numbers words" in told[0]
     assert "found none" in told[1]
 
     file = tmp_path / "flights.jsonl"

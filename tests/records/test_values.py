@@ -51,7 +51,8 @@ def test_what_is_there(value: object) -> None:
         ),
         (("NA",), "NA"),
         (("7.10",), "7.10"),
-        ((b"x", [1], {}, None), None),
+        ((b"x", "x"), "x"),
+        ((b"\xff", [1], {}, None), None),
     ],
 )
 def test_equal_values_are_one_category(values: tuple[object, ...], text: str | None) -> None:

@@ -103,7 +103,7 @@ def test_a_worker_s_configuration_says_how_many_features_there_may_be(tmp_path: 
     """Of more the worker makes a dead letter; without a configuration all that can be learned are."""
     examples, config = tmp_path / "examples.vw", tmp_path / "worker.toml"
     examples.write_text("1 |a x y z\n")
-    for most, told in ((2, "example 1: expected at most 2 features, found more, in 'features'"), (3, "None")):
+    for most, told in ((2, "example 1: expected at most 2 features, found more, in 'a' of 'features'"), (3, "None")):
         config.write_text(f"[learner]\nbits = 10\n[limits]\nmax_features = {most}\n")
         assert str(evaluate(examples, "--config", config).exception).endswith(told)
     examples.write_text(f"1 |a {' '.join(f'x{number}' for number in range(4097))}\n")

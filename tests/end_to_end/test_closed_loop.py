@@ -80,6 +80,7 @@ def test_each_impression_is_learned_once_whoever_is_killed(kafka: str, tmp_path:
         assert site.returncode == 0, said
         running["run"].wait_until(lambda: seen(config.topics.predictions) >= REQUESTS, "all were learned", 0.3)
         for command in COMMANDS:
+            assert running[command].http_port, "the one that was killed last is at work again"
             assert running[command].terminate() == 0
 
     assert f"sent {REQUESTS:,} impressions" in said

@@ -69,14 +69,16 @@ class WorkerProcess:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def wait_until(self, done: Callable[[], _Found], what: str, pause_s: float = 0.02) -> _Found:
+    def wait_until(
+        self, done: Callable[[], _Found], what: str, pause_s: float = 0.02, seconds: float = DEADLINE_S
+    ) -> _Found:
         """What `done` returns first that is true; its log is the message if the worker dies before, or time is up."""
 
         def done_while_running() -> _Found:
             assert self.running, f"the worker died before {what}:\n{self.tail()}"
             return done()
 
-        return wait_until(done_while_running, lambda: f"{what}:\n{self.tail()}", DEADLINE_S, pause_s)
+        return wait_until(done_while_running, lambda: f"{what}:\n{self.tail()}", seconds, pause_s)
 
     def wait_for_event(self, name: str, **facts: object) -> dict[str, Any]:
         """Wait until the worker has logged such an event with these facts; the first one."""

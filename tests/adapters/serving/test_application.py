@@ -143,7 +143,7 @@ class TestRefused:
             (2, "no_features"),
             (3, "bad_value"),
         ]
-        assert "instance 1: expected an object of names" in told["error"]
+        assert "instance 1: expected a map of names" in told["error"]
         assert "predictions" not in told
 
     def test_faults_of_all_kinds_are_named_together(self) -> None:

@@ -52,7 +52,7 @@ def numbers(items: Sequence[float]) -> Floats:
 def add(quality: PredictorQuality, labels: Floats, weights: Floats, scores: tuple[Floats, ...], *rows: int) -> None:
     """As the progressive loss does."""
     size = len(labels)
-    columns: dict[str, Any] = dict(zip(("predictions", "linear", "apple"), scores, strict=False))
+    columns: dict[str, Any] = dict(zip(("predictions", "linear", "expanded"), scores, strict=False))
     batch = Batch(np.zeros(size + 1, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.float32), labels, weights)
     call, arguments = quality.kernel_call(batch, Scores.empty(size)._replace(**columns), *rows)
     call(*arguments)

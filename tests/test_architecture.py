@@ -58,8 +58,8 @@ STREAM_LAYERS: tuple[tuple[str, ...], ...] = (
     ("partitions",),
     ("snapshots", "learning"),
     ("merging",),
-    ("loop", "verification"),
-    ("following",),
+    ("walk",),
+    ("loop", "verification", "following"),
     ("joining",),
 )
 _STREAM = {f"stream.{folder}" for layer in STREAM_LAYERS for folder in layer}
@@ -164,7 +164,7 @@ ALLOWED: dict[str, set[str]] = {
     "stream": set(),
     "stream.log": {"config", "errors"},
     "stream.positions": {"records.message", "stream.log"} | _GROUND,
-    "stream.model": _CORE | {"stream.log", "stream.positions", "errors"},
+    "stream.model": _CORE | {"records", "stream.log", "stream.positions", "config", "errors"},
     "stream.partitions": {"records", "stream.log", "stream.model", "stream.positions", "config", "errors"},
     "stream.learning": {"stream.log", "stream.model", "stream.partitions", "config"},
     "stream.snapshots": _CORE | {"stream.log", "stream.model", "stream.partitions", "stream.positions"} | _GROUND,
@@ -179,24 +179,22 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "untrusted",
     },
-    "stream.verification": _CORE
+    # How models are learned again, by whoever reads a log with a model.
+    "stream.walk": _CORE
     | {"stream.log", "stream.merging", "stream.model", "stream.positions", "stream.snapshots", "errors", "untrusted"},
-    # Replicas: the walk of verification, without an end.
-    "stream.following": _CORE
-    | {
-        "stream.log",
-        "stream.model",
-        "stream.positions",
-        "stream.snapshots",
-        "stream.verification",
-        "errors",
-    },
+    "stream.verification": _CORE
+    | {"stream.log", "stream.model", "stream.positions", "stream.snapshots", "stream.walk", "errors"},
+    # Replicas: walks without an end.
+    "stream.following": _CORE | {"stream.log", "stream.model", "stream.positions", "stream.walk", "errors"},
     # What the loop tells: whoever watches it knows this, and not the loop.
-    "stream.loop.watchers": _CORE | {"stream.log", "stream.model", "stream.partitions", "stream.snapshots"},
+    "stream.loop.member_watchers": {"stream.partitions"},
+    "stream.loop.watchers": _CORE
+    | {"stream.log", "stream.loop.member_watchers", "stream.model", "stream.partitions", "stream.snapshots"},
     "stream.loop": _CORE
     | {
         "stream.learning",
         "stream.log",
+        "stream.loop.member_watchers",
         "stream.loop.watchers",
         "stream.merging",
         "stream.model",
@@ -213,7 +211,7 @@ ALLOWED: dict[str, set[str]] = {
         "config",
         "stream.log",
         "stream.loop",
-        "stream.loop.watchers",
+        "stream.loop.member_watchers",
         "stream.model",
         "stream.partitions",
         "errors",
@@ -223,6 +221,7 @@ ALLOWED: dict[str, set[str]] = {
     | {
         "stream.joining",
         "stream.log",
+        "stream.loop.member_watchers",
         "stream.loop.watchers",
         "stream.merging",
         "stream.model",
@@ -253,7 +252,15 @@ ALLOWED: dict[str, set[str]] = {
     "adapters.registry": {"records.message", "records", "config", "errors"},
     # Of the other server it has what browsers are told, and the looks of its page.
     "adapters.serving": _CORE
-    | {"adapters.http", "monitoring", "monitoring.serving_metrics", "stream.following", "stream.model", "errors"},
+    | {
+        "adapters.http",
+        "monitoring",
+        "monitoring.serving_metrics",
+        "stream.following",
+        "stream.model",
+        "stream.walk",
+        "errors",
+    },
     "adapters.http": _CORE | {"monitoring", "stream.partitions", "config", "errors"},
     "app": _CORE
     | _STREAM
@@ -269,6 +276,7 @@ ALLOWED: dict[str, set[str]] = {
         "nearest_names",
         "monitoring.comparison_metrics",
         "monitoring.serving_metrics",
+        "stream.loop.member_watchers",
         "stream.loop.watchers",
         "signals",
         "errors",
@@ -507,6 +515,42 @@ def test_nobody_reaches_behind_the_port_of_learners() -> None:
     """Whoever wants something of a learner asks the port; no name of a system's modules occurs outside `learners`."""
     outside = [path for path in FILES if part_of(path) != "learners"]
     assert [each for path in outside for each in _behind_the_port(dotted_name(path), tree_of(path))] == []
+
+
+class _OfRunTime(ast.NodeTransformer):
+    """Takes out what is imported for types only."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else node
+
+
+def _reached(start: str) -> dict[str, str]:
+    """All modules that a module imports, or that one of them does, each with the one that imports it."""
+    files = {dotted_name(path): path for path in FILES}
+    importers, waiting = {start: ""}, [start]
+    while waiting:
+        importer = waiting.pop()
+        tree = _OfRunTime().visit(ast.parse(files[importer].read_text())) if importer in files else ast.Module([], [])
+        for name in _imports(tree):
+            module = name.removeprefix("stream_apple.")
+            if module not in importers:
+                importers[module] = importer
+                waiting.append(module)
+    return importers
+
+
+def test_joiners_reach_no_model_and_no_compiler() -> None:
+    """They label records: what learns would cost each of them its start and its memory."""
+    importers = _reached("cli.join")
+    assert {"app.joiner", "stream.joining.partition_join", "config"} <= set(importers)
+    learning = [
+        f"{importers[name]} imports {name}"
+        for name in importers
+        if name.partition(".")[0] in {"numba", "llvmlite"}
+        or name in {"core.jit", "stream.model.partition_model"}
+        or (name.startswith("learners.") and _package_of(name) != "learners" and ".options" not in name)
+    ]
+    assert learning == []
 
 
 def test_all_of_the_port_is_needed_outside() -> None:

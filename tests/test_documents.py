@@ -19,9 +19,10 @@ from stream_apple.config import reference
 from stream_apple.config.sources import PASSED_THROUGH
 from stream_apple.config.validation_errors import SECTIONS, keys_of_section
 from stream_apple.monitoring.comparison_metrics import COMPARISON_METRICS
-from stream_apple.monitoring.definitions import METRICS, PREFIX
+from stream_apple.monitoring.definitions import METRICS
 from stream_apple.monitoring.join_metrics import JOIN_METRICS
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS
+from stream_apple.monitoring.metric import PREFIX
 from stream_apple.monitoring.serving_metrics import SERVING_METRICS
 from study.__main__ import command as study
 

@@ -16,7 +16,7 @@ import structlog
 import stream_apple
 from stream_apple import logs
 from stream_apple.config import load
-from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.state import State
 
 PACKAGE = Path(stream_apple.__file__).parent
 TABLE = PACKAGE.parent / "deploy" / "events.md"

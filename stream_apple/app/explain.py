@@ -23,14 +23,14 @@ from stream_apple.monitoring.inspection import plain
 from stream_apple.records.message.decode import Decoder
 from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.records.message.prediction_formats import decode_prediction
-from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.positions.lineage import OffsetMetadata, Origin, origin_of_prediction
 from stream_apple.stream.snapshots.store import Logs, StoredModel
-from stream_apple.stream.verification.replay import Sources
+from stream_apple.stream.walk.moment import Moment
+from stream_apple.stream.walk.rebuilding import rebuild
+from stream_apple.stream.walk.sources import Sources
 
 _SCANNED = 50_000  # predictions that are read sooner than the broker would be asked once more where to begin
 

@@ -18,7 +18,6 @@ from stream_apple.config import Config
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.join_metrics import JoinMetrics
 from stream_apple.records.message.message_size import largest_dead_letter
-from stream_apple.records.message.outer_map import warm_up_outer_maps
 from stream_apple.signals import Signals
 from stream_apple.stream.joining.join_loop import JoinLoop, JoinLoopSettings
 from stream_apple.stream.joining.rule import JoinRule
@@ -44,7 +43,6 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
     metrics, health = JoinMetrics(), Health()
     with Server(listener, routes(health, metrics.registry)) as server:
         _log.info("started", http_port=server.port, config=config.redacted())
-        warm_up_outer_maps()
         health.compiled()
         who = Identity(worker.group, worker.id, worker.transactional_id)
         kafka = KafkaBroker(properties, who, rule.impressions, reader_ahead_kib=_AHEAD_KIB)

@@ -5,7 +5,7 @@ from stream_apple.app.model_factories import onlooker_factory
 from stream_apple.app.starting_model import starting_model
 from stream_apple.config import Config
 from stream_apple.stream.positions.lineage import Provenance
-from stream_apple.stream.verification.replay import Sources
+from stream_apple.stream.walk.sources import Sources
 
 
 def sources_of(config: Config, logs: KafkaLogs) -> Sources:

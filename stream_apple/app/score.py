@@ -12,9 +12,9 @@ from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.errors import InputFileError
-from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.model.instances import BadInstancesError, InstanceFault, InstanceReader, score
+from stream_apple.stream.walk.moment import Moment
+from stream_apple.stream.walk.rebuilding import rebuild
 
 _AT_ONCE = 1_000
 

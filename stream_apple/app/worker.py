@@ -33,9 +33,10 @@ from stream_apple.signals import Signals
 from stream_apple.stream.learning.threads import ThreadPool, usable_cores
 from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.loop.loop import Loop, LoopSettings
+from stream_apple.stream.loop.member_watchers import LoopHealth
 from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
-from stream_apple.stream.loop.watchers import LoopHealth, Observer, Watchers
+from stream_apple.stream.loop.watchers import Observer, Watchers
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.model.warmup import is_warm, warm_up

@@ -29,11 +29,9 @@ def command(target: str | None) -> None:
         aim_at(target)
     # These imports come after `aim_at`, as kernels are bound to a type of processor when they are imported.
     from stream_apple.app.model_factories import settings_of
-    from stream_apple.records.message.outer_map import warm_up_outer_maps
     from stream_apple.stream.model.warmup import warm_up
 
     started = time.monotonic()
-    warm_up_outer_maps()
     families: list[dict[str, dict[str, object]]] = [{"learner": each} for each in _learners()]
     families.append({"merge": {"mode": "average"}})
     with click.progressbar(families, label="compiling", item_show_func=_named, file=sys.stderr) as shown:

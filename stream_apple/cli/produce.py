@@ -16,7 +16,7 @@ import click
 from rich.filesize import decimal
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter, time_text
+from stream_apple.adapters.kafka.example_producer import DeliveryTotals, RateLimiter, TopicWriter
 from stream_apple.cli.advice import tell_of_files, tell_of_short_epochs, tell_of_times
 from stream_apple.cli.options.common import CONFIG
 from stream_apple.cli.options.example_times import Times, time_of_day_ms, times_options
@@ -24,12 +24,14 @@ from stream_apple.cli.options.input_mapping import InputOptions, input_options
 from stream_apple.cli.options.parameters import WholeNumber, gathered, parsed_by
 from stream_apple.cli.output import PrintableConsole, say
 from stream_apple.config import Config, load
-from stream_apple.core.latest_time import END_MS
+from stream_apple.config.duration import format_duration
+from stream_apple.core.timestamps import END_MS
 from stream_apple.errors import InputFileError
 from stream_apple.files import NO_TIMES, EventTimes, FileShape, TimeSpan
 from stream_apple.files.input_stream import STDIN
 from stream_apple.records.mapper import RecordMapper
 from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.times import time_text
 from stream_apple.signals import Signals
 
 _DEFAULT_INTERVAL_MS = Fraction(1)
@@ -222,8 +224,8 @@ def _plan(
     first_ms, last_ms = spaced.at(0), spaced.at(max(0, count - 1))
     if not 0 < first_ms <= last_ms < END_MS:
         raise click.UsageError(
-            f"expected times from 1970 to 9999, found {count} examples {float(spaced.interval_ms):g} ms apart, from "
-            f"{first_ms} to {last_ms} (ms since 1970): choose a shorter --interval"
+            f"expected times from 1970 to 9999, found {count} examples, {format_duration(round(spaced.interval_ms))} "
+            "apart, that reach further: choose a shorter --interval, or another --start-time"
         )
     return EventTimes(spaced), spaced.span(count)
 

@@ -40,7 +40,7 @@ def command(file: Path, path: Path | None, as_of: str, from_model: Path | None) 
     """
     with needs_extra("serve"):
         from stream_apple.app.score import scored
-        from stream_apple.stream.following.as_of import Moment
+        from stream_apple.stream.walk.moment import Moment
     try:
         moment = Moment.parse(as_of)
     except ValueError as error:

@@ -26,11 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.jit import kernel
-from stream_apple.core.latest_time import END_MS
+from stream_apple.core.timestamps import END_MS, VOTES_AHEAD
 
 LONE = 3
 """How many agreeing records that are far ahead of the clock are refused before those that follow are learned."""
-VOTES_AHEAD = 100
 VOTES_BEHIND = 1000
 NO_EPOCH = -1
 """Stands in place of the epoch of a record that is refused."""

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_apple.core.latest_time import END_MS
+from stream_apple.core.timestamps import END_MS
 from stream_apple.library.cells import is_missing
 from stream_apple.records.spelling import ParseError
 from stream_apple.records.times import milliseconds

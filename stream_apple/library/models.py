@@ -38,10 +38,10 @@ from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.monomials import Monomial
 from stream_apple.monitoring.name_search import newest_names
 from stream_apple.records.message.feature_names import Names
-from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
+from stream_apple.stream.walk.moment import Moment
+from stream_apple.stream.walk.rebuilding import rebuild
 
 _SHOWN = 1000  # how many monomials' names are looked for in the newest records
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.partitions.state import RecoveryLeft
 
 PACE_S = 60.0
 """A pace is the mean of so many seconds, as records come and are committed in bursts."""

@@ -5,7 +5,7 @@ import math
 from prometheus_client import CollectorRegistry, Gauge
 
 from stream_apple.comparing.loss_comparison import LossStanding
-from stream_apple.monitoring.definitions import Metric, register
+from stream_apple.monitoring.metric import Metric, register
 
 COMPARISON_METRICS = (
     Metric("comparison_info", Gauge, "1, with the groups that are compared.", ("champion", "challenger", "topic")),

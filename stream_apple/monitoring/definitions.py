@@ -1,37 +1,10 @@
-"""The table of all metrics: name, kind, help and labels. `metrics.py` keeps them up to date.
+"""The table of a worker's metrics: name, kind, help and labels. `metrics.py` keeps them up to date."""
 
-There are two kinds of numbers. Counters (`_total`) and histograms are about this process and start at zero with it.
-Gauges with a partition are about its model; they survive a restart, because the model does. They disappear when the
-partition goes to another worker, so that a sum over workers counts each partition once.
-"""
-
-from collections.abc import Iterable
-from typing import Any, NamedTuple
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from stream_apple.learners.port import GAUGES
-
-PREFIX = "stream_apple_"
-
-
-class Metric(NamedTuple):
-    """One row of the table. The unit is the last word of the name, except for `_total`."""
-
-    name: str
-    kind: type[Counter] | type[Gauge] | type[Histogram]
-    help: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
-
-
-def gauges(labels: tuple[str, ...], **helps: str) -> tuple[Metric, ...]:
-    """Return gauges with these labels, given by name and help."""
-    return tuple(Metric(name, Gauge, about, labels) for name, about in helps.items())
-
-
-BY_PARTITION = ("partition",)
-_SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+from stream_apple.monitoring.member_metrics import MEMBER_METRICS
+from stream_apple.monitoring.metric import BY_PARTITION, SECONDS, Metric, gauges
 
 _MEANS = gauges(
     ("partition", "span"),
@@ -60,31 +33,6 @@ _QUALITIES = gauges(
     ),
 )
 QUALITIES = tuple(row.name for row in _QUALITIES)
-
-MEMBER_METRICS = (
-    Metric("build_info", Gauge, "1, with the version of this worker.", ("version", "model_format")),
-    Metric("brokers_reachable", Gauge, "1, or 0 while no broker answers, or none has answered a call for 5 s."),
-    Metric(
-        "topic_fault_seconds",
-        Gauge,
-        "For how many seconds a topic has had a fault, by Kafka's name of the error; absent without one.",
-        ("topic", "fault"),
-    ),
-    Metric("topic_partitions", Gauge, "Partitions of the examples topic, as this worker last counted them."),
-    Metric(
-        "schema_wait_seconds",
-        Gauge,
-        "For how long the partition has waited for a schema that the registry does not tell; 0 if it waits for none.",
-        BY_PARTITION,
-    ),
-    Metric("dead_letters_total", Counter, "Records sent to the dead-letter topic.", ("partition", "reason")),
-    Metric("transactions_total", Counter, "Transactions by how they ended: committed or aborted.", ("result",)),
-    Metric("commit_seconds", Histogram, "Time to commit a transaction.", (), _SECONDS),
-    Metric("loop_turns_total", Counter, "Turns of the loop."),
-    Metric("rebalances_total", Counter, "Events of the consumer group: assigned, revoked, lost.", ("event",)),
-    Metric("owned_partitions", Gauge, "Partitions that this worker owns."),
-)
-"""Those of every member of a group that writes transactions: of workers, and of joiners."""
 
 METRICS = (
     *MEMBER_METRICS,
@@ -169,17 +117,6 @@ METRICS = (
         "1, with the digest of the model when its last epoch had ended: equal in every run over the same records.",
         ("partition", "epoch", "digest"),
     ),
-    Metric("snapshot_seconds", Histogram, "Time from a snapshot's state to its last message.", (), _SECONDS),
-    Metric("restore_seconds", Histogram, "Time to read a snapshot back.", (), _SECONDS),
+    Metric("snapshot_seconds", Histogram, "Time from a snapshot's state to its last message.", (), SECONDS),
+    Metric("restore_seconds", Histogram, "Time to read a snapshot back.", (), SECONDS),
 )
-
-
-def register(rows: Iterable[Metric], registry: CollectorRegistry | None) -> dict[str, Any]:
-    """Make the metrics, in the registry if there is one, and return them by their names in the table."""
-    made: dict[str, Any] = {}
-    for row in rows:
-        extra: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
-        made[row.name] = row.kind(
-            PREFIX + row.name.removesuffix("_total"), row.help, row.labels, registry=registry, **extra
-        )
-    return made

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from stream_apple.monitoring.catching_up import CatchingUp
-from stream_apple.stream.loop.watchers import OwnedPartition
-from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.loop.member_watchers import OwnedPartition
+from stream_apple.stream.partitions.state import State
 
 STUCK_AFTER_S = 180.0
 """It is longer than the longest wait in the broker port (two deadlines of 60 s in one iteration)."""

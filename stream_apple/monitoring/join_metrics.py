@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 
 from prometheus_client import Counter, Gauge
 
-from stream_apple.monitoring.definitions import BY_PARTITION, MEMBER_METRICS, Metric, gauges
-from stream_apple.monitoring.member_metrics import MemberMetrics
+from stream_apple.monitoring.member_metrics import MEMBER_METRICS, MemberMetrics
+from stream_apple.monitoring.metric import BY_PARTITION, Metric, gauges
 from stream_apple.monitoring.series import GaugeSeries, Tally, dead_letters_of
 from stream_apple.stream.joining.joined_partition import JoinedPartition
 from stream_apple.stream.joining.partition_join import Joined

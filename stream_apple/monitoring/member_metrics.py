@@ -5,14 +5,42 @@ from importlib.metadata import version
 
 from prometheus_client import (
     CollectorRegistry,
+    Counter,
+    Gauge,
     GCCollector,
+    Histogram,
     PlatformCollector,
     ProcessCollector,
     disable_created_metrics,
 )
 
-from stream_apple.monitoring.definitions import Metric, register
+from stream_apple.monitoring.metric import BY_PARTITION, SECONDS, Metric, register
 from stream_apple.monitoring.series import Tally
+
+MEMBER_METRICS = (
+    Metric("build_info", Gauge, "1, with the version of this worker.", ("version", "model_format")),
+    Metric("brokers_reachable", Gauge, "1, or 0 while no broker answers, or none has answered a call for 5 s."),
+    Metric(
+        "topic_fault_seconds",
+        Gauge,
+        "For how many seconds a topic has had a fault, by Kafka's name of the error; absent without one.",
+        ("topic", "fault"),
+    ),
+    Metric("topic_partitions", Gauge, "Partitions of the examples topic, as this worker last counted them."),
+    Metric(
+        "schema_wait_seconds",
+        Gauge,
+        "For how long the partition has waited for a schema that the registry does not tell; 0 if it waits for none.",
+        BY_PARTITION,
+    ),
+    Metric("dead_letters_total", Counter, "Records sent to the dead-letter topic.", ("partition", "reason")),
+    Metric("transactions_total", Counter, "Transactions by how they ended: committed or aborted.", ("result",)),
+    Metric("commit_seconds", Histogram, "Time to commit a transaction.", (), SECONDS),
+    Metric("loop_turns_total", Counter, "Turns of the loop."),
+    Metric("rebalances_total", Counter, "Events of the consumer group: assigned, revoked, lost.", ("event",)),
+    Metric("owned_partitions", Gauge, "Partitions that this worker owns."),
+)
+"""Those of every member of a group that writes transactions: of workers, and of joiners."""
 
 
 class MemberMetrics:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from stream_apple.monitoring.definitions import BY_PARTITION, Metric, gauges, register
 from stream_apple.monitoring.merging_view import facts_of
+from stream_apple.monitoring.metric import BY_PARTITION, Metric, gauges, register
 from stream_apple.monitoring.series import GaugeSeries, Tally
 from stream_apple.stream.merging.open_rounds import ExclusionReason
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState

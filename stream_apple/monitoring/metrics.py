@@ -18,8 +18,8 @@ from stream_apple.monitoring.partition_metrics import PartitionMetrics
 from stream_apple.monitoring.series import Tally
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, Step, TimeBudget
-from stream_apple.stream.partitions.partition import Partition, State
-from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import RecoveryLeft, State
 from stream_apple.stream.positions.lineage import FORMAT
 
 _REFRESH_S = 1.0

@@ -10,7 +10,8 @@ import structlog
 from stream_apple.config.duration import MANY_EPOCHS, format_duration, longer_epoch
 from stream_apple.stream.model.partition_model import BatchResult, EpochEnd
 from stream_apple.stream.model.time_budget import Step
-from stream_apple.stream.partitions.partition import ANSWERING, Partition
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import ANSWERING
 
 EACH = 100
 """The first so many ends of epochs of a partition have a line each."""

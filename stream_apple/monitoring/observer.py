@@ -24,7 +24,8 @@ from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.partition_model import BatchResult
-from stream_apple.stream.partitions.partition import INCOMPLETE, Partition
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import INCOMPLETE
 
 RECENT_REJECTS = 20
 _STEP_S = 0.05  # between two looks at the references from the loop

@@ -20,8 +20,8 @@ from stream_apple.monitoring.predictors import (
 from stream_apple.monitoring.series import GaugeSeries, Tally, dead_letters_of
 from stream_apple.stream.model.early_scores import EarlyScores
 from stream_apple.stream.model.partition_model import BatchResult
-from stream_apple.stream.partitions.partition import INCOMPLETE, RECOVERING, Partition, State
-from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import INCOMPLETE, RECOVERING, RecoveryLeft, State
 
 
 class PartitionMetrics:

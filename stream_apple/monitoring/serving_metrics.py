@@ -4,7 +4,7 @@ from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-from stream_apple.monitoring.definitions import BY_PARTITION, Metric, gauges, register
+from stream_apple.monitoring.metric import BY_PARTITION, Metric, gauges, register
 from stream_apple.stream.following.replica import DigestCheck, Replica, Source
 from stream_apple.stream.following.replicas import Replicas
 

@@ -20,15 +20,16 @@ def own_features(features: dict[str, Any]) -> Features:
     if isinstance(features.get("indices"), bytes):
         return packed_features(features)
     if any(isinstance(value, dict) for value in features.values()):
-        return {_name(name): _values(space, name) for name, space in features.items()}
+        return {_name(name): _values(space, name) for name, space in features.items() if space is not None}
     return _values(features, None)
 
 
 def packed_features(features: dict[str, Any]) -> Features:
     """Return features that were hashed already; RefusedError if anything else is among them."""
-    if not PACKED.issuperset(features) or not all(isinstance(part, bytes) for part in features.values()):
-        raise RefusedError(Reason.WRONG_TYPE, "packed features: indices and values as bytes alone", features)
-    return features
+    found = {name: part for name, part in features.items() if part is not None or name not in PACKED}
+    if not PACKED.issuperset(found) or not all(isinstance(part, bytes) for part in found.values()):
+        raise RefusedError(Reason.WRONG_TYPE, "packed features: only indices and values, as bytes", features)
+    return found
 
 
 def _values(features: object, namespace: str | None) -> dict[str, float]:

@@ -19,7 +19,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from math import inf
 
-from stream_apple.core.latest_time import END_MS
+from stream_apple.core.timestamps import END_MS
 from stream_apple.records.spelling import ParseError, spells_plainly
 
 _FIRST_OF_UNIT = ((10**17, 10**6), (10**14, 10**3), (10**11, 1))
@@ -38,6 +38,15 @@ _OF_TIME = re.compile(r"(?:^|[^a-z])(?:date|datetime|time|timestamp|ts)(?:$|[^a-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXPECTED = "a time from 1970 to 9999 (ISO 8601, RFC 2822, or seconds to nanoseconds since 1970)"
 _YEAR_FIRST = ", with the year first, as nobody can know which number is the month"
+
+
+def time_text(time_ms: int) -> str:
+    """Return a time as ISO 8601 text in UTC, to the millisecond if it is no whole second; as a number past 9999."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return f"{time_ms} ms since 1970"
+    return moment.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds").replace("+00:00", "Z")
 
 
 def begins_like_date(text: str) -> bool:

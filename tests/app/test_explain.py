@@ -28,9 +28,9 @@ from stream_apple.app import explain as explaining
 from stream_apple.app.explain import ExplainedPrediction, explain_prediction
 from stream_apple.errors import ConfigurationError, GapError, StreamAppleError
 from stream_apple.monitoring.explanation import total_of
-from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.positions.lineage import Gap
-from stream_apple.stream.verification.replay import Sources
+from stream_apple.stream.walk.moment import Moment
+from stream_apple.stream.walk.sources import Sources
 
 
 def explained(logs: MemoryLogs, offset: int) -> ExplainedPrediction:

@@ -42,7 +42,8 @@ from stream_apple.monitoring.metrics import Metrics
 from stream_apple.records.message.decode import Decoder
 from stream_apple.records.message.example import Example, encode_example
 from stream_apple.stream.model.warmup import warm_up
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import State
 
 BITS, FILLING, FEATURES, FLOWING = 22, 1_500, 4_000, 40_000
 EXAMPLES, REPEATS = 100_000, 10

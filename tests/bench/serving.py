@@ -47,7 +47,7 @@ from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.model.instances import InstanceReader
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Provenance
-from stream_apple.stream.verification.replay import Sources
+from stream_apple.stream.walk.sources import Sources
 
 RATE, LEARNED = 1_000, 20_000
 SECONDS, WARM_S, CONNECTIONS, BATCH, ROUNDS = 10.0, 4.0, 16, 100, 3

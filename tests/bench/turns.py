@@ -37,7 +37,7 @@ from stream_apple.stream.loop.owned_partitions import OwnedPartitions
 from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.model.warmup import warm_up
-from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.state import State
 from stream_apple.stream.positions.lineage import Provenance
 
 PARTITIONS, THREADS, BATCH, FEATURES = 2, 2, 200, 50

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from stream_apple.cli.score import command
 from stream_apple.errors import ConfigurationError, InputFileError, needs_extra
-from stream_apple.stream.following.as_of import Moment
+from stream_apple.stream.walk.moment import Moment
 
 
 @pytest.mark.parametrize("as_of", ["3", "3@", "three@5", "3@5:here"])

@@ -17,8 +17,8 @@ from stream_apple.cli.progress import PlainLines
 from stream_apple.cli.verify import command
 from stream_apple.errors import UnprovedError, VerificationError
 from stream_apple.stream.verification.partition_report import Report
-from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
+from stream_apple.stream.walk.sources import Sources
 
 
 def verified(reports: Sequence[Report], monkeypatch: pytest.MonkeyPatch, path: Path, *options: str) -> Result:

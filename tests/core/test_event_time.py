@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_apple.core.event_time import LONE, NO_EPOCH, VOTES_AHEAD, VOTES_BEHIND, EpochClock
-from stream_apple.core.latest_time import END_MS
+from stream_apple.core.event_time import LONE, NO_EPOCH, VOTES_BEHIND, EpochClock
+from stream_apple.core.timestamps import END_MS, VOTES_AHEAD
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

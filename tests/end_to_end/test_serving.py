@@ -28,11 +28,11 @@ from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config, load
 from stream_apple.errors import BrokerError, ConfigurationError, FencedError, InputFileError
-from stream_apple.monitoring.definitions import PREFIX
+from stream_apple.monitoring.metric import PREFIX
 from stream_apple.monitoring.serving_metrics import SERVING_METRICS
-from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.model.instances import InstanceReader, score
+from stream_apple.stream.walk.moment import Moment
+from stream_apple.stream.walk.rebuilding import rebuild
 
 PARTITIONS = 2
 

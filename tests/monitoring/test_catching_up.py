@@ -11,9 +11,9 @@ from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import RecoveryPlan
-from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.partitions.state import RecoveryLeft, State
 from stream_apple.stream.positions.lineage import Lineage
 
 NOTHING = RecoveryLeft(0, 0.0)

@@ -16,16 +16,16 @@ from stream_apple.learners.apple.options import Options
 from stream_apple.learners.hashed.options import HashedOptions
 from stream_apple.learners.port import GAUGES, LearnerOptions
 from stream_apple.learners.tuples.options import TupleOptions
-from stream_apple.monitoring.definitions import PREFIX
 from stream_apple.monitoring.explanation import CONSTANT, REST, ROUNDING, explain_scores, total_of
 from stream_apple.monitoring.inspection import view_model
+from stream_apple.monitoring.metric import PREFIX
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import RecoveryPlan
-from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.partitions.state import RecoveryLeft, State
 from stream_apple.stream.positions.lineage import Lineage
 
 LEARNERS: dict[str, LearnerOptions] = {

@@ -16,9 +16,10 @@ from support.records import HOUR, START
 
 from stream_apple.app.worker import assemble
 from stream_apple.config import Config
-from stream_apple.monitoring.definitions import METRICS, PREFIX
+from stream_apple.monitoring.definitions import METRICS
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS, MergeMetrics
+from stream_apple.monitoring.metric import PREFIX
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.stream.loop.loop import Loop
 from stream_apple.stream.loop.watchers import Watchers

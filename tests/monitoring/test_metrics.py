@@ -13,14 +13,15 @@ from stream_apple.learners.apple.kernels.mixture import SHARED
 from stream_apple.learners.apple.learner import as_apple
 from stream_apple.learners.port import Change
 from stream_apple.learners.progress.progressive_loss import PREDICTORS, LossReport
-from stream_apple.monitoring.definitions import METRICS, PREFIX, QUALITIES
+from stream_apple.monitoring.definitions import METRICS, QUALITIES
+from stream_apple.monitoring.metric import PREFIX
 from stream_apple.monitoring.metrics import MOST_REFRESHED, Metrics
 from stream_apple.monitoring.partition_metrics import PartitionMetrics
 from stream_apple.stream.model.partition_model import BatchResult, EpochEnd, PartitionModel
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import RecoveryPlan
-from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.partitions.state import RecoveryLeft, State
 
 RECORDS = stream(3000, seed=1)
 PLAIN: dict[str, Any] = {"mixture": False, "drift": None}

@@ -10,8 +10,9 @@ from support.records import new_model, stream
 from stream_apple.config.duration import FEW_EXAMPLES, MANY_EPOCHS
 from stream_apple.monitoring.milestones import EACH, EVERY_S, LONG_BEHIND_S, LOOKS, CaughtUp, EpochLog
 from stream_apple.stream.model.time_budget import Step
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.state import State
 
 
 class Watched:

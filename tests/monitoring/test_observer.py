@@ -13,8 +13,9 @@ from stream_apple.monitoring.observer import (
 )
 from stream_apple.monitoring.partition_history import points_of
 from stream_apple.records.message.feature_names import Names
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.state import State
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
 
 

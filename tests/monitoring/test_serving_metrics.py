@@ -2,7 +2,7 @@
 
 from prometheus_client import generate_latest
 
-from stream_apple.monitoring.definitions import PREFIX
+from stream_apple.monitoring.metric import PREFIX
 from stream_apple.monitoring.serving_metrics import SERVING_METRICS, ServingMetrics
 from stream_apple.stream.following.replica import DigestCheck
 

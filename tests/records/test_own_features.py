@@ -55,8 +55,8 @@ def test_null_and_nan_are_missing() -> None:
         ({"a": [1]}, "a number, true, false or a text as value of feature 'a'"),
         ({"n": {}, "a": 1}, "a map of values in namespace 'a', as in the others, found 1"),
         ({b"a": 1.0}, "text as a name, found b'a'"),
-        ({"indices": b"", "other": b""}, "packed features: indices and values as bytes alone"),
-        ({"indices": b"", "values": 1}, "packed features: indices and values as bytes alone"),
+        ({"indices": b"", "other": b""}, "packed features: only indices and values, as bytes"),
+        ({"indices": b"", "values": 1}, "packed features: only indices and values, as bytes"),
     ],
 )
 def test_what_no_message_has_is_refused(features: dict[Any, Any], message: str) -> None:

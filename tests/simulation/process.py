@@ -21,8 +21,9 @@ from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.loop.watchers import Watchers
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
-from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions
+from stream_apple.stream.partitions.state import ANSWERING, State
 from stream_apple.stream.positions.lineage import Lineage, Provenance, Topics
 from stream_apple.stream.positions.merge_note import MergeSettings
 

@@ -18,7 +18,7 @@ from simulation.schedule import Schedule
 from simulation.script import Script
 from simulation.world import SETUP, check_outputs, check_states, complete, expected_of, make_cluster, make_input
 
-from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.state import State
 
 SCHEDULES = 75
 SHOWN = {state.shown for state in State}

@@ -10,7 +10,7 @@ from support.clock import Clock
 from support.page_site import Site
 
 from stream_apple.monitoring.observer import WorkerObserver
-from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.partitions.state import RecoveryLeft
 
 NARROW = (390, 844)  # the commonest phone
 

@@ -12,7 +12,7 @@ from stream_apple.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.name_search import Wanted
 from stream_apple.monitoring.observer import WorkerObserver
-from stream_apple.stream.partitions.partition import INCOMPLETE
+from stream_apple.stream.partitions.state import INCOMPLETE
 
 _STATUS_S = 0.5
 _MODEL_S = 3.0

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -18,8 +17,10 @@ from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.errors import as_kafka_exception, error_text, refused_configuration
 from stream_apple.adapters.kafka.partitioner import partition_of
 from stream_apple.adapters.kafka.topics import AFTER, BEFORE, FOREVER, UNLIMITED
+from stream_apple.core.timestamps import END_MS
 from stream_apple.errors import BrokerError, ConfigurationError, InputFileError, StreamAppleError
 from stream_apple.records.message.example import Example, encode_example, key_of
+from stream_apple.records.times import time_text
 
 # The configuration may override these. librdkafka's own bound of the queue is 1 GiB, which is too much for a command.
 _DEFAULTS = {"linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.kbytes": 64 << 10}
@@ -145,9 +146,10 @@ class TopicWriter:
         """Raise ConfigurationError if the topic would refuse or delete examples of these times, ms since 1970."""
         accepted = accepted_times(self._cluster, self.topic, time.time_ns() // 1_000_000)
         if accepted is not None and not accepted.first_ms <= first_ms <= last_ms <= accepted.last_ms:
+            last = time_text(accepted.last_ms) if accepted.last_ms < END_MS else "any time"
             raise ConfigurationError(
                 f"topic {self.topic}: expected times from {time_text(accepted.first_ms)} ({accepted.first_by}) "
-                f"to {time_text(accepted.last_ms)} ({accepted.last_by}), found {time_text(first_ms)} to "
+                f"to {last} ({accepted.last_by}), found {time_text(first_ms)} to "
                 f"{time_text(last_ms)}: choose --start-time or --interval so that they fit, or for a history make the "
                 f"topic take them by `stream-apple topics --retention forever --alter`; nothing was sent"
             )
@@ -256,14 +258,6 @@ class TopicWriter:
                 yield
         except KafkaException as error:
             self._failure = error.args[0]
-
-
-def time_text(time_ms: int) -> str:
-    """Return a time in milliseconds since 1970 as ISO 8601 text in UTC, to the second."""
-    try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return "any time"  # the time is beyond the calendar, so it limits nothing
 
 
 def _partitions(cluster: Cluster, topic: str, wanted: int | None) -> int:

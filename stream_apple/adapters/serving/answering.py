@@ -12,7 +12,6 @@ from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.explanation import explain_scores, of_highest_score
 from stream_apple.monitoring.inspection import plain
 from stream_apple.records.message.feature_names import Names, names_in
-from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.model.instances import (
     BadInstancesError,
@@ -22,6 +21,7 @@ from stream_apple.stream.model.instances import (
     InstanceScorer,
 )
 from stream_apple.stream.model.partition_model import PartitionModel
+from stream_apple.stream.walk.moment import Moment
 
 ReplyFacts = dict[str, Any]
 PartitionOf = Callable[[bytes, int], int]

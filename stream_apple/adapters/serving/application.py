@@ -26,9 +26,9 @@ from stream_apple.adapters.serving.patience import Lingering
 from stream_apple.adapters.serving.questions import BadRequestError, Instance, Questions
 from stream_apple.errors import ModelError
 from stream_apple.monitoring.serving_metrics import ServingMetrics
-from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.replicas import NoModelError
 from stream_apple.stream.model.instances import BadInstancesError
+from stream_apple.stream.walk.moment import Moment
 
 _JSON, _MSGPACK = "application/json", "application/msgpack"
 _FORMS = {"": False, _JSON: False, _MSGPACK: True, "application/x-msgpack": True, "application/vnd.msgpack": True}

@@ -5,37 +5,25 @@ are not looked at, and stay as they are.
 """
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import NamedTuple
 
 import msgpack
-import numpy as np
-from numpy.typing import NDArray
 
-from stream_apple.core.jit import kernel, routine
 from stream_apple.records.message import msgpack_tags as mp
 from stream_apple.records.message.first_bytes import is_json
 from stream_apple.records.message.json_text import JsonError, as_msgpack, with_members
-from stream_apple.records.message.msgpack_reader import (
-    MAX_DEPTH,
-    OK,
-    Bytes,
-    head,
-    is_utf8,
-    skip,
-    str_at,
-    unlike,
-    word_of,
-)
 from stream_apple.records.message.reasons import Reason
 
-_ID, _LABEL, _WEIGHT = word_of(b"id"), word_of(b"label"), word_of(b"weight")
-# Columns of the kernel's output; places are bytes from the start of the message. Label and weight have three columns
-# each, as of Field, which are 0 if the field is absent.
-_BODY, _PAIRS, _ID_KIND, _ID_START, _ID_STOP, _LABEL_AT, _WEIGHT_AT = 0, 1, 2, 3, 4, 5, 8
-_COLUMNS = 11
+_KINDS = mp.KINDS.tobytes()
+_OF_IDS = frozenset({mp.STR, mp.BIN, mp.INT})
+_BUFFER_BYTES = 1 << 10  # to begin with: by default each reader would take 16 KB
 
 _NO_UTF8 = b"\xc1"
 """A byte that never occurs in UTF-8: the keys of ids that are not str begin with it."""
+
+
+_FIELDS = frozenset({b"id", b"label", b"weight"})
 
 
 class Field(NamedTuple):
@@ -67,8 +55,8 @@ class OuterMap(NamedTuple):
 
     @property
     def has_label(self) -> bool:
-        """Whether the message has a label; nil is no label."""
-        return self.label is not None and self.value[self.label.value] != mp.TAG_NIL
+        """Whether the message has a label; nil and NaN are none."""
+        return self.label is not None and not self.is_missing(self.label)
 
     @property
     def as_it_is(self) -> bytes:
@@ -77,10 +65,15 @@ class OuterMap(NamedTuple):
 
     def number(self, field: Field) -> int | float | None:
         """Return the number that a field of this message holds; None for anything else, which msgpack may not read."""
-        if mp.KINDS[self.value[field.value]] not in {mp.INT, mp.FLOAT}:
+        if _kind(self.value, field.value) not in {mp.INT, mp.FLOAT}:
             return None
         found: int | float = msgpack.unpackb(self.value[field.value : field.stop])
         return found
+
+    def is_missing(self, field: Field) -> bool:
+        """Return whether a field of this message holds nil or NaN, which are as good as absent."""
+        number = self.number(field)
+        return self.value[field.value] == mp.TAG_NIL or (number is not None and isnan(number))
 
     def labelled(self, numbers: "LabelAndWeight") -> bytes:
         """Return the message with these numbers in place of its own; all else stays as it is."""
@@ -99,68 +92,6 @@ class OuterMap(NamedTuple):
         return b"".join((map_header(pairs - len(parts) + 1), *parts, numbers.packed))
 
 
-@routine
-def _fields(buffer: Bytes, first: int, end: int, out: NDArray[np.int64], pending: NDArray[np.int64]) -> tuple[int, int]:
-    """Find the fields of the message [first, end); return the place of the fault, and the fault."""
-    out[:] = 0
-    kind, at, count = head(buffer, first, end)
-    if kind != mp.MAP:
-        return first, unlike(kind)
-    out[_BODY], out[_PAIRS] = at - first, count
-    for _ in range(count):
-        key_at = at
-        start, value, fault, word = str_at(buffer, key_at, end)
-        if fault != OK:
-            return key_at, fault
-        size = value - start
-        at, fault = skip(buffer, value, end, pending)
-        if fault != OK:
-            return at, fault
-        if size == 2 and word == _ID:
-            if out[_ID_STOP]:
-                return key_at, Reason.DUPLICATE_KEY
-            kind, start, size = head(buffer, value, end)
-            if kind not in (mp.STR, mp.BIN, mp.INT):
-                return value, unlike(kind)
-            if kind == mp.STR and not is_utf8(buffer, start, at):
-                return value, Reason.BAD_ID
-            # A small integer is in its tag.
-            out[_ID_KIND], out[_ID_START], out[_ID_STOP] = (
-                kind,
-                (value if kind == mp.INT else start) - first,
-                at - first,
-            )
-        elif (size == 5 and word == _LABEL) or (size == 6 and word == _WEIGHT):
-            field = _LABEL_AT if size == 5 else _WEIGHT_AT
-            if out[field + 2]:
-                return key_at, Reason.DUPLICATE_KEY
-            out[field], out[field + 1], out[field + 2] = key_at - first, value - first, at - first
-    if at != end:
-        return at, Reason.MALFORMED
-    if not out[_ID_STOP]:
-        return first, Reason.NO_ID
-    return at, OK
-
-
-@kernel
-def _find(
-    buffer: Bytes,
-    sizes: NDArray[np.int64],
-    out: NDArray[np.int64],
-    reasons: Bytes,
-    places: NDArray[np.int64],
-    pending: NDArray[np.int64],
-) -> None:
-    """Write `out`, int64[n, _COLUMNS], and the fault of each message that has no fault yet."""
-    first = 0
-    for row in range(sizes.size):
-        end = first + sizes[row]
-        if reasons[row] == OK:
-            place, fault = _fields(buffer, first, end, out[row], pending)
-            reasons[row], places[row] = fault, place - first
-        first = end
-
-
 class Opened(NamedTuple):
     """The outer maps of `n` messages, and their faults.
 
@@ -172,50 +103,97 @@ class Opened(NamedTuple):
     faults: Mapping[int, tuple[Reason, int]]
 
 
+class _FaultError(Exception):
+    """A message has a fault, at this byte."""
+
+    def __init__(self, reason: Reason, place: int) -> None:
+        super().__init__(reason, place)
+        self.fault = reason, place
+
+
 def open_maps(values: Sequence[bytes | None], max_bytes: int) -> Opened:
     """Find the fields of messages; one that is no map, or has no id, has a fault."""
-    messages = [value or b"" for value in values]
-    reasons, places = np.zeros(len(values), np.uint8), np.zeros(len(values), np.int64)
-    sources: list[bytes | None] = [None] * len(values)
+    maps: list[OuterMap | None] = []
+    faults: dict[int, tuple[Reason, int]] = {}
     for number, value in enumerate(values):
-        if value is None or len(value) > max_bytes:
-            messages[number], reasons[number] = b"", Reason.NULL_VALUE if value is None else Reason.RECORD_TOO_LARGE
-        elif is_json(value):
-            sources[number] = value
-            try:
-                messages[number] = as_msgpack(value)
-            except JsonError as error:
-                messages[number], reasons[number] = b"", error.reason
-    sizes = np.fromiter(map(len, messages), np.int64, len(messages))
-    out = np.empty((len(values), _COLUMNS), np.int64)
-    buffer = np.frombuffer(b"".join(messages), np.uint8)
-    _find(buffer, sizes, out, reasons, places, np.empty(MAX_DEPTH, np.int64))
-    maps: list[OuterMap | None] = [
-        OuterMap(
-            message,
-            message[row[_ID_START] : row[_ID_STOP]] if row[_ID_KIND] == mp.STR else _other_id(message, row),
-            row[_BODY],
-            row[_PAIRS],
-            Field(*row[_LABEL_AT : _LABEL_AT + 3]) if row[_LABEL_AT + 2] else None,
-            Field(*row[_WEIGHT_AT : _WEIGHT_AT + 3]) if row[_WEIGHT_AT + 2] else None,
-            source,
-        )
-        if reason == OK
-        else None
-        for message, row, source, reason in zip(messages, out.tolist(), sources, reasons.tolist(), strict=True)
-    ]
-    refused = np.flatnonzero(reasons).tolist()
-    return Opened(maps, {number: (Reason(int(reasons[number])), int(places[number])) for number in refused})
+        try:
+            maps.append(_opened(value, max_bytes))
+        except _FaultError as error:
+            maps.append(None)
+            faults[number] = error.fault
+    return Opened(maps, faults)
 
 
-def warm_up_outer_maps() -> None:
-    """Compile, or load from the cache, all that `open_maps` runs."""
-    open_maps([b"\x81\xa2id\x01"], 100)
+def _opened(value: bytes | None, max_bytes: int) -> OuterMap:
+    if value is None:
+        raise _FaultError(Reason.NULL_VALUE, 0)
+    if len(value) > max_bytes:
+        raise _FaultError(Reason.RECORD_TOO_LARGE, 0)
+    if not is_json(value):
+        return _read(value, None)
+    try:
+        return _read(as_msgpack(value), value)
+    except JsonError as error:
+        raise _FaultError(error.reason, 0) from None
 
 
-def _other_id(message: bytes, row: Sequence[int]) -> bytes:
-    content = message[row[_ID_START] : row[_ID_STOP]]
-    return key_of_id(msgpack.unpackb(content) if row[_ID_KIND] == mp.INT else content)
+def _read(message: bytes, source: bytes | None) -> OuterMap:
+    """Return the map that a message of msgpack is; fields other than id, label and weight are read over."""
+    if _kind(message, 0) != mp.MAP:
+        raise _unlike(message, 0)
+    reader = msgpack.Unpacker(raw=True, max_buffer_size=0, read_size=_BUFFER_BYTES)
+    reader.feed(message)
+    at, found = 0, dict[bytes, Field]()
+    name: str | bytes | int | None = None
+    try:
+        pairs = reader.read_map_header()
+        body = at = reader.tell()
+        for _ in range(pairs):
+            start = at
+            if _kind(message, start) != mp.STR:
+                raise _unlike(message, start)
+            key = reader.unpack()
+            at = value = reader.tell()
+            if key == b"id":
+                name = _id(message, value, reader.unpack() if _kind(message, value) in _OF_IDS else reader.skip())
+            else:
+                reader.skip()
+            at = reader.tell()
+            if key in _FIELDS:
+                if key in found:
+                    raise _FaultError(Reason.DUPLICATE_KEY, start)
+                found[key] = Field(start, value, at)
+    except msgpack.StackError:
+        raise _FaultError(Reason.TOO_DEEP, at) from None
+    except (ValueError, msgpack.UnpackException):
+        raise _FaultError(Reason.MALFORMED, at) from None
+    if at != len(message):
+        raise _FaultError(Reason.MALFORMED, at)
+    if name is None:
+        raise _FaultError(Reason.NO_ID, 0)
+    return OuterMap(message, key_of_id(name), body, pairs, found.get(b"label"), found.get(b"weight"), source)
+
+
+def _kind(message: bytes, at: int) -> int:
+    return _KINDS[message[at]] if at < len(message) else mp.BROKEN
+
+
+def _unlike(message: bytes, at: int) -> _FaultError:
+    """Return the fault of a value of the wrong kind."""
+    return _FaultError(Reason.MALFORMED if _kind(message, at) == mp.BROKEN else Reason.WRONG_TYPE, at)
+
+
+def _id(message: bytes, at: int, content: bytes | int | None) -> str | bytes | int | None:
+    """Return the id at a byte of a message, whose content has been read if it may be one; None if it is nil."""
+    kind = _kind(message, at)
+    if kind not in _OF_IDS and kind != mp.NIL:
+        raise _unlike(message, at)
+    if kind != mp.STR or not isinstance(content, bytes):
+        return content
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise _FaultError(Reason.BAD_ID, at) from None
 
 
 def key_of_id(name: str | int | bytes) -> bytes:

@@ -34,6 +34,8 @@ _FEATURES_BIT, _LABEL_BIT, _WEIGHT_BIT, _ID_BIT = 1, 2, 4, 8
 def _id(buffer: Bytes, at: int, end: int, out: Columns, row: int) -> tuple[int, int]:
     """Parse the id at `at`; return where it ends or the fault is, and the fault."""
     kind, start, size = head(buffer, at, end)
+    if kind == mp.NIL:
+        return start, OK
     if kind not in (mp.STR, mp.BIN, mp.INT):
         return at, unlike(kind)
     stop = start + size
@@ -51,6 +53,8 @@ def _label(buffer: Bytes, at: int, end: int, limits: Limits, out: Columns, row: 
     label, stop, fault = number_at(buffer, at, end)
     if fault != OK:
         return at, fault
+    if np.isnan(label):
+        return stop, OK
     if limits.binary:
         if label not in (-1.0, 0.0, 1.0):
             return at, Reason.BAD_LABEL
@@ -61,7 +65,7 @@ def _label(buffer: Bytes, at: int, end: int, limits: Limits, out: Columns, row: 
             return at, Reason.BAD_LABEL
         out.labels[row] = label + 0.0  # -0.0 is 0
         return stop, OK
-    # NaN fails every comparison; infinity is never a label, whatever the range.
+    # Infinity is never a label, whatever the range.
     if not (limits.min_label <= label <= limits.max_label and np.isfinite(label)):
         return at, Reason.BAD_LABEL
     out.labels[row] = label
@@ -71,9 +75,13 @@ def _label(buffer: Bytes, at: int, end: int, limits: Limits, out: Columns, row: 
 @routine
 def _weight(buffer: Bytes, at: int, end: int, max_weight: float, out: Columns, row: int) -> tuple[int, int]:
     """Parse the weight at `at`; return where it ends or the fault is, and the fault."""
+    if at < end and byte(buffer, at) == mp.TAG_NIL:
+        return at + 1, OK
     weight, stop, fault = number_at(buffer, at, end)
     if fault != OK:
         return at, fault
+    if np.isnan(weight):
+        return stop, OK
     if not (0.0 <= weight <= max_weight and np.isfinite(weight)):
         return at, Reason.BAD_WEIGHT
     out.weights[row] = weight

@@ -30,7 +30,7 @@ _INDICES, _VALUES = word_of(b"indices"), word_of(b"values")
 
 @routine
 def _fault_of(value: np.float32) -> int:
-    """Return the reason to refuse a feature's value that is not below TOO_LARGE: NaN, infinite, or too large."""
+    """Return the reason to refuse a feature's value that is not below TOO_LARGE: infinite, or too large."""
     return Reason.OVERFLOW if np.isfinite(value) else Reason.BAD_VALUE
 
 
@@ -45,7 +45,8 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
     """Parse `count` pairs of name and value from `at` on; return where they end or the fault is, and the fault.
 
     A str as value is a category: the feature has the name `name=value` and the value 1. Under the keys of the packed
-    form a str is refused: a producer that writes the packed bytes as text would otherwise never notice.
+    form a str is refused: a producer that writes the packed bytes as text would otherwise never notice. Nil and NaN are
+    missing values, and leave no feature, as 0 does.
     """
     z = out.indptr[row + 1]
     for _ in range(count):
@@ -73,6 +74,9 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
         elif tag < mp.TAG_FIXMAP:
             value = np.float32(tag)
             at = stop + 1
+        elif tag == mp.TAG_NIL:
+            value = np.float32(0.0)
+            at = stop + 1
         else:
             if tag == mp.TAG_FLOAT32 and end - stop > 4:
                 value = np.uint32(big_endian(buffer, stop + 1, 4)).view(np.float32)
@@ -94,7 +98,9 @@ def _names(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64, out: C
                 if fault != OK:
                     return at, fault
                 value = np.float32(number)
-            if not abs(value) < TOO_LARGE:
+            if np.isnan(value):
+                value = np.float32(0.0)
+            elif not abs(value) < TOO_LARGE:
                 return stop, _fault_of(value)
         out.keys[np.uint64(z)] = key
         out.values[np.uint64(z)] = value
@@ -121,10 +127,12 @@ def _note_origins(buffer: Bytes, at: int, end: int, count: int, seed: np.uint64,
         value = np.float32(1.0)
         if kind == mp.BOOL:
             value = np.float32(byte(buffer, stop) - mp.TAG_FALSE)
+        elif kind == mp.NIL:
+            value = np.float32(0.0)
         elif kind != mp.STR:
             number, _, _ = number_at(buffer, stop, end)
             value = np.float32(number)
-        if value == 0:
+        if value == 0 or np.isnan(value):
             continue
         if out.spaces.size:
             out.spaces[np.uint64(z)] = seed
@@ -150,7 +158,7 @@ def _note_no_origins(out: Columns, first: int, stop: int) -> None:
 def _namespaces(
     buffer: Bytes, first: int, end: int, count: int, max_features: int, out: Columns, row: int
 ) -> tuple[int, int]:
-    """Parse `count` pairs of namespace and map from `first`; return where they end or the fault is, and the fault."""
+    """Parse `count` pairs of namespace and map, or nil; return where they end or the fault is, and the fault."""
     at = first
     entries = 0
     for _ in range(count):
@@ -161,6 +169,9 @@ def _namespaces(
         seed = name_key(buffer, start, at, ZERO) if size else ZERO
         kind, start, size = head(buffer, at, end)
         z = out.indptr[row + 1]
+        if kind == mp.NIL:
+            at = start
+            continue
         if kind != mp.MAP:
             return at, unlike(kind)
         entries += size
@@ -191,6 +202,9 @@ def _packed(
         if (indices if is_indices else numbers) >= 0:
             return at, Reason.DUPLICATE_KEY
         kind, start, size = head(buffer, stop, end)
+        if kind == mp.NIL:
+            at = start
+            continue
         if kind != mp.BIN:
             return stop, unlike(kind)
         if is_indices:
@@ -212,7 +226,9 @@ def _packed(
         if numbers >= 0:
             place = numbers + 4 * step
             value = np.uint32(word_at(buffer, place, 4)).view(np.float32)
-            if not abs(value) < TOO_LARGE:
+            if np.isnan(value):
+                value = np.float32(0.0)
+            elif not abs(value) < TOO_LARGE:
                 return place, _fault_of(value)
         place = indices + width * step
         out.keys[np.uint64(z)] = index_key_of(word_at(buffer, place, 8) if width == 8 else word_at(buffer, place, 4))
@@ -225,21 +241,28 @@ def _packed(
 
 @routine
 def read_features(buffer: Bytes, at: int, end: int, max_features: int, out: Columns, row: int) -> tuple[int, int]:
-    """Parse the features at `at`, whose first value shows their form; return where they end or the fault is, and it."""
+    """Parse the features at `at`, whose first value but nil shows their form; return where they end, and the fault.
+
+    If there is a fault, its place is returned instead.
+    """
     kind, first, count = head(buffer, at, end)
     if kind != mp.MAP:
         return at, unlike(kind)
     if count == 0:  # a row of zeros
         return first, OK
-    kind, start, size = head(buffer, first, end)
-    if kind != mp.STR:
-        return first, unlike(kind)
-    kind, _, _ = head(buffer, start + size, end)
+    shown, kind = first, mp.NIL
+    for _ in range(count):
+        kind, start, size = head(buffer, shown, end)
+        if kind != mp.STR:
+            return shown, unlike(kind)
+        kind, shown, _ = head(buffer, start + size, end)
+        if kind != mp.NIL:
+            break
     if kind == mp.MAP:
         return _namespaces(buffer, first, end, count, max_features, out, row)
     if kind == mp.BIN:
         return _packed(buffer, first, end, count, max_features, out, row)
-    if kind not in (mp.BOOL, mp.INT, mp.FLOAT, mp.STR):
+    if kind not in (mp.NIL, mp.BOOL, mp.INT, mp.FLOAT, mp.STR):
         return start + size, unlike(kind)
     if count > max_features:
         return at, Reason.TOO_MANY_FEATURES

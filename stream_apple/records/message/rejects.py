@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _TYPES = {
     "label": "a number or null",
-    "weight": "a number",
-    "id": "a string, bytes, or an integer of 64 bits",
+    "weight": "a number or null",
+    "id": "a string, bytes, an integer of 64 bits, or null",
     "features": "a map of names to numbers, booleans, or strings, of namespaces to such maps, or "
     "{indices: bytes, values: bytes}, and one of these forms throughout",
 }

@@ -15,16 +15,18 @@ from typing import Literal, Protocol
 import structlog
 
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, StreamAppleError
-from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.lag import Lag
-from stream_apple.stream.following.rebuilding import pass_through
 from stream_apple.stream.following.turns import Turns
 from stream_apple.stream.log.ports import Committed, Reader, Record
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer, behind_gap
 from stream_apple.stream.positions.merge_note import BoundaryState, MergeNote
-from stream_apple.stream.verification.faults import Faults
-from stream_apple.stream.verification.replay import Outputs, Replay, Sources
+from stream_apple.stream.walk.answers import Outputs
+from stream_apple.stream.walk.faults import Faults
+from stream_apple.stream.walk.moment import Moment
+from stream_apple.stream.walk.rebuilding import pass_through
+from stream_apple.stream.walk.replay import Replay
+from stream_apple.stream.walk.sources import Sources
 
 Source = Literal["log", "snapshots"]
 """What a model follows: the log, or only the snapshots of the group."""

@@ -9,10 +9,10 @@ from typing import Self
 import structlog
 
 from stream_apple.errors import BrokerError
-from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.replica import Replica, ReplicaRecorder, Source
 from stream_apple.stream.model.partition_model import PartitionModel
-from stream_apple.stream.verification.replay import Sources
+from stream_apple.stream.walk.moment import Moment
+from stream_apple.stream.walk.sources import Sources
 
 _POLL_S = 0.1
 """Seconds between two requests for the group's committed offsets, a fraction of `worker.commit_interval`."""

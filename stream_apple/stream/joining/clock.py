@@ -8,8 +8,7 @@ only by a majority, as in `core/event_time.py`. Outcomes never set the clock bac
 
 from typing import NamedTuple
 
-from stream_apple.core.event_time import VOTES_AHEAD
-from stream_apple.core.latest_time import END_MS
+from stream_apple.core.timestamps import END_MS, VOTES_AHEAD
 
 
 class OutcomeClock(NamedTuple):

@@ -29,8 +29,8 @@ from stream_apple.stream.joining.starting_point import JoinLogs, starting_point
 from stream_apple.stream.log.ports import AbortableError, Broker, Start
 from stream_apple.stream.loop.added_partitions import AddedPartitions
 from stream_apple.stream.loop.life_cycle import MemberLoop
+from stream_apple.stream.loop.member_watchers import LoopHealth, MemberRecorder
 from stream_apple.stream.loop.transaction import CommitSettings, LoopTopics, Transaction
-from stream_apple.stream.loop.watchers import LoopHealth, MemberRecorder
 from stream_apple.stream.model.dead_letters import DeadLetterMessage, Reject, dead_letter
 
 IDLE_S = 0.05

@@ -7,8 +7,8 @@ from stream_apple.stream.joining.readable_log import ReadableLog
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs
 from stream_apple.stream.log.ports import Broker
-from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.partitions.schema_gate import SchemaGate
+from stream_apple.stream.partitions.state import State
 
 
 class JoinedPartition:

@@ -6,7 +6,7 @@ Heartbeats have the joiner's own format, whatever the format of the outcomes aro
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from stream_apple.core.latest_time import END_MS
+from stream_apple.core.timestamps import END_MS
 from stream_apple.records.framing import Schemas
 from stream_apple.records.mapper import RecordMapper, fields_of
 from stream_apple.records.message.outer_map import key_of_id

@@ -3,6 +3,8 @@
 import heapq
 from collections import deque
 
+from stream_apple.config.duration import format_duration
+from stream_apple.records.times import time_text
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.own_messages import HeartbeatEntry, OutcomeEntry
 from stream_apple.stream.joining.time_index import TimedById
@@ -177,8 +179,9 @@ class OutcomeWindow:
 
     def _refuse(self, oldest: WindowEntry) -> None:
         fault = (
-            f"expected a time that the clock of the outcomes reaches within {self._kept_ms} ms (join.wait and three "
-            f"times join.tolerance), found {oldest.time_ms} when the clock was at {self.clock.now}"
+            f"expected a time that the clock of the outcomes reaches within {format_duration(self._kept_ms)} "
+            f"(join.wait and three times join.tolerance), found {time_text(oldest.time_ms)} when the clock was at "
+            f"{time_text(self.clock.now)}"
         )
         self._refused.append((self._ahead_at.pop(oldest.offset)[1], fault))
 

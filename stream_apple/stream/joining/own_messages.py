@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgpack
 
-from stream_apple.core.latest_time import END_MS
+from stream_apple.core.timestamps import END_MS
 from stream_apple.records.message.first_bytes import is_json
 from stream_apple.records.message.json_text import parsed
 from stream_apple.records.message.outer_map import Field, OuterMap, open_maps
@@ -150,7 +150,7 @@ def _outcome(record: Record, outer: OuterMap | None, time_ms: int, reason: Reaso
     label, reason = _number(outer, outer.label, Reason.BAD_LABEL)
     if reason is not Reason.OK:
         return Unusable(offset, record, reason, outer.label.value)
-    if outer.weight is None:
+    if outer.weight is None or outer.is_missing(outer.weight):
         return OutcomeEntry(offset, time_ms, outer.id, label, None, record)
     weight, reason = _number(outer, outer.weight, Reason.BAD_WEIGHT)
     if reason is Reason.OK and weight < 0:

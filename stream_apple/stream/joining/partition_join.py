@@ -32,11 +32,13 @@ from itertools import islice
 from math import isfinite
 from typing import NamedTuple
 
-from stream_apple.core.event_time import VOTES_AHEAD
+from stream_apple.config.duration import format_duration
+from stream_apple.core.timestamps import VOTES_AHEAD
 from stream_apple.records.message.message_size import largest_prediction, message_bytes
 from stream_apple.records.message.outer_map import LabelAndWeight
 from stream_apple.records.message.reasons import Reason
 from stream_apple.records.parsing import RefusedError
+from stream_apple.records.times import time_text
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.early import EarlyImpressions, Waiting
 from stream_apple.stream.joining.outcome_window import NO_OFFSET, NOBODY, UNKNOWN, OutcomeWindow, WindowEntry
@@ -311,8 +313,8 @@ class PartitionJoin:
 
     def _fault(self, impression: Impression, latest_ms: int, why: str) -> str:
         return (
-            f"expected a time at most {self._rule.tolerance_ms} ms (join.tolerance) after {latest_ms}, {why}, "
-            f"found {impression.time_ms}"
+            f"expected a time at most {format_duration(self._rule.tolerance_ms)} (join.tolerance) after "
+            f"{time_text(latest_ms)}, {why}, found {time_text(impression.time_ms)}"
         )
 
     def _pass_over(self, impression: Impression, fault: str, made: Joined) -> None:
@@ -429,7 +431,8 @@ class PartitionJoin:
             return
         if impression.time_ms > time_ms + MOST_AHEAD_MS:
             fault = (
-                f"expected a time at most 6 days after {time_ms}, when it was in the log, found {impression.time_ms}"
+                f"expected a time at most 6 days after {time_text(time_ms)}, when it was in the log, found "
+                f"{time_text(impression.time_ms)}"
             )
             self._refuse_impression(impression.record, Reason.BAD_TIMESTAMP, made, fault=fault)
             return

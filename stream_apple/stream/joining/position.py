@@ -3,8 +3,7 @@
 import json
 from typing import Literal, NamedTuple
 
-from stream_apple.core.event_time import VOTES_AHEAD
-from stream_apple.core.latest_time import END_MS
+from stream_apple.core.timestamps import END_MS, VOTES_AHEAD
 from stream_apple.errors import ConfigurationError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.rule import FORMAT, JoinRule

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from stream_apple.stream.log.ports import nothing_to_abort
-from stream_apple.stream.loop.watchers import LoopHealth
+from stream_apple.stream.loop.member_watchers import LoopHealth
 
 ASSIGNMENT_SLOW_S = 10.0
 """A join that takes longer waits for somebody, as a rule for the session of a member that has just stopped."""

@@ -39,7 +39,8 @@ from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.dead_letters import dead_letter
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
-from stream_apple.stream.partitions.partition import ANSWERING, Partition
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import ANSWERING
 from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder, encode_snapshot
 from stream_apple.stream.snapshots.writer import SnapshotWriter
 

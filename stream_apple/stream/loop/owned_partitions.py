@@ -15,10 +15,11 @@ from stream_apple.stream.log.columns import runs_by_partition
 from stream_apple.stream.log.ports import Broker, Record, Start
 from stream_apple.stream.loop.watchers import LoopRecorder
 from stream_apple.stream.model.partition_model import BatchResult, ModelFactory, PartitionModel
-from stream_apple.stream.partitions.partition import INCOMPLETE, RECOVERING, Partition, State
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import NO_EXCEPTIONS, Exceptions, plan_recovery
 from stream_apple.stream.partitions.recovery_progress import RecoveryProgress
 from stream_apple.stream.partitions.schema_gate import SchemaGate
+from stream_apple.stream.partitions.state import INCOMPLETE, RECOVERING, State
 from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.snapshots.evidence import is_untouched
 from stream_apple.stream.snapshots.restorer import Restorer

@@ -12,7 +12,7 @@ import structlog
 
 from stream_apple.errors import BrokerError, ConfigurationError
 from stream_apple.stream.log.ports import AbortableError, Broker, Committed
-from stream_apple.stream.loop.watchers import MemberRecorder
+from stream_apple.stream.loop.member_watchers import MemberRecorder
 from stream_apple.stream.model.dead_letters import DeadLetterMessage
 
 MAX_ABORTS = 10

@@ -3,29 +3,17 @@
 The loop knows only these ports: metrics, health and the observer are made elsewhere, and handed to it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from stream_apple.learners.port import Census
 from stream_apple.stream.log.ports import Record
+from stream_apple.stream.loop.member_watchers import LoopHealth, MemberRecorder
 from stream_apple.stream.model.partition_model import BatchResult
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
-from stream_apple.stream.partitions.partition import Partition, State
-from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import RecoveryLeft, State
 from stream_apple.stream.snapshots.writer import SnapshotRecorder
-
-
-class MemberRecorder(Protocol):
-    """Measures what the worker and the joiner both do: they write transactions, and are members of a group."""
-
-    def committed(self, seconds: float) -> None:
-        """Note that the loop has committed a transaction, which took `seconds`."""
-
-    def aborted(self) -> None:
-        """Note that the loop has aborted a transaction."""
-
-    def rebalanced(self, event: str) -> None:
-        """Note a rebalance of the group; `event` is assigned, revoked or lost."""
 
 
 class LoopRecorder(SnapshotRecorder, MemberRecorder, Protocol):
@@ -51,31 +39,6 @@ class LoopRecorder(SnapshotRecorder, MemberRecorder, Protocol):
 
     def entered(self, partition: Partition, state: State) -> None:
         """Note that the partition has begun `state`."""
-
-
-class OwnedPartition(Protocol):
-    """A partition that a loop owns, as far as health needs it."""
-
-    @property
-    def number(self) -> int:
-        """Return the partition's number."""
-
-    @property
-    def state(self) -> State:
-        """Return the partition's state."""
-
-
-class LoopHealth(Protocol):
-    """Knows from a loop's calls whether the loop still iterates."""
-
-    def iterated(self, partitions: Iterable[OwnedPartition] | None, learning_s: float = 0.0) -> None:
-        """Note that an iteration is over; `partitions` are the loop's, None while the group has assigned none.
-
-        learning_s  seconds for which a thread has been busy with one batch, the longest of all threads
-        """
-
-    def leave(self) -> None:
-        """Note that the loop ends. Signal handlers call this, too."""
 
 
 class Observer(Protocol):

@@ -15,7 +15,8 @@ from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.merging.merge_log import MergedModel
 from stream_apple.stream.merging.open_rounds import Standing
 from stream_apple.stream.model.rounds import Boundary, Rounds
-from stream_apple.stream.partitions.partition import INCOMPLETE, Partition, State
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import INCOMPLETE, State
 from stream_apple.stream.positions.lineage import SnapshotPointer
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote
 from stream_apple.stream.snapshots.codec import Reference, Snapshot, SnapshotEncoder, refer

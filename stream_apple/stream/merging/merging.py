@@ -19,7 +19,8 @@ from stream_apple.stream.merging.leader import Leader, Message, pause_s
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.rounds import Boundary
-from stream_apple.stream.partitions.partition import ANSWERING, Partition, State
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import ANSWERING, State
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
 from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder
 from stream_apple.stream.snapshots.merge_messages import round_of

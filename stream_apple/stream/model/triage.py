@@ -14,14 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_apple.config.duration import format_duration
 from stream_apple.core.batch import Limits
 from stream_apple.core.event_time import NO_EPOCH, ClockPlan, EpochClock
-from stream_apple.core.latest_time import END_MS
 from stream_apple.errors import TooManyRejectsError
 from stream_apple.records.message.decode import Decoded, Decoder
 from stream_apple.records.message.prediction_formats import MSGPACK, PredictionFormat
 from stream_apple.records.message.reasons import Reason
 from stream_apple.records.message.rejects import explain
+from stream_apple.records.times import time_text
 from stream_apple.stream.log.columns import keys_of, offsets_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
@@ -214,16 +215,16 @@ class Triage:
             record, time_ms = records[int(decoded.rows[row])], int(timestamps[row])
             if time_ms > 0 and 0 <= watermark_ms < time_ms - clock.max_ahead_ms:
                 message = (
-                    f"expected a timestamp at most {clock.max_ahead_ms} ms after {watermark_ms} "
-                    f"(the highest of the partition so far), found {time_ms}"
+                    f"expected a timestamp at most {format_duration(clock.max_ahead_ms)} (epochs.max_ahead) after "
+                    f"{time_text(watermark_ms)}, the latest of the partition before it, found {time_text(time_ms)}"
                 )
                 yield Reject(record, Reason.FAR_FUTURE, message)
             elif time_ms > 0:
-                message = f"expected a timestamp in milliseconds, below {END_MS} (the year 10000), found {time_ms}"
+                message = f"expected a timestamp in milliseconds, before the year 10000, found {time_text(time_ms)}"
                 yield Reject(record, Reason.FAR_FUTURE, message)
             else:
-                found = "none" if record.timestamp()[0] == _NO_TIMESTAMP else str(time_ms)
-                message = f"expected a timestamp above 0 ms since 1970, found {found}"
+                found = "none" if record.timestamp()[0] == _NO_TIMESTAMP else f"{time_ms} ms"
+                message = f"expected a timestamp after 1970 began, found {found}"
                 yield Reject(record, Reason.BAD_TIMESTAMP, message)
 
     def _count(

@@ -10,19 +10,13 @@ from typing import NamedTuple
 
 import structlog
 
-from stream_apple.stream.partitions.partition import RECOVERING, Partition
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import RECOVERING, RecoveryLeft
 
 REPORT_S = 10.0
 """Seconds between two log lines of one partition; a recovery that is over sooner is not logged."""
 
 _log = structlog.get_logger()
-
-
-class RecoveryLeft(NamedTuple):
-    """Records to replay before the partition is live, and the seconds that takes, NaN if that is not known yet."""
-
-    records: int
-    seconds: float
 
 
 class _Begun(NamedTuple):

@@ -21,7 +21,8 @@ from typing import Protocol
 import structlog
 
 from stream_apple.stream.log.ports import Broker
-from stream_apple.stream.partitions.partition import ANSWERING, Partition
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import ANSWERING
 from stream_apple.stream.positions.lineage import Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.positions.lineage import Identify, Origin
-from stream_apple.stream.verification.faults import Fault, Faults, Kind
+from stream_apple.stream.walk.faults import Fault, Faults, Kind
 
 _MOST_UNDECIDED = 100_000  # answers from the first committed offset on: of an open transaction, unless they are faults
 

@@ -5,39 +5,20 @@ does not grow with the topic. `answer_log.py` decides which messages are answers
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.log.columns import keys_of, timestamps_of, values_of
 from stream_apple.stream.log.ports import Header, Record
 from stream_apple.stream.model.dead_letters import header_list, without_message
 from stream_apple.stream.verification.answer_log import AnswerLog, FoundAnswer
-from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.partition_report import Published
+from stream_apple.stream.walk.answers import Answer, Answers
+from stream_apple.stream.walk.faults import Kind
 
 _AT_ONCE = 256  # answers that are compared in columns; if they differ, they are compared one by one
 _REMEMBERED = 100_000  # missing answers that may still come, out of order
 _LOG_APPEND_TIME = 2  # the type of a timestamp that the broker has set
 _NOW = 0  # the timestamp that a client replaces by the time of day
-
-
-class Answer(NamedTuple):
-    """The message that the model with fingerprint `model` had to publish about the example at offset `example`."""
-
-    model: str
-    example: int
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-    headers: list[Header]
-
-
-class Answers(NamedTuple):
-    """The predictions that one model had to give, in the order of the examples, whose keys and times they have."""
-
-    model: str
-    examples: Sequence[Record]
-    values: Sequence[bytes]
 
 
 class OutputCheck:

@@ -13,7 +13,7 @@ from stream_apple.stream.model.dead_letters import origin_of_dead_letter
 from stream_apple.stream.positions.lineage import Identify, Topics, origin_of_prediction
 from stream_apple.stream.snapshots.store import FEW_LARGE, Logs
 from stream_apple.stream.verification.answer_log import AnswerLog, OutputPartition, Reach, Subject
-from stream_apple.stream.verification.faults import Faults
+from stream_apple.stream.walk.faults import Faults
 
 
 class OutputLogs:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from stream_apple.stream.positions.lineage import Gap, SnapshotPointer
-from stream_apple.stream.verification.faults import Fault
+from stream_apple.stream.walk.answers import Boundaries, Unproved
+from stream_apple.stream.walk.faults import Fault
 
 ReportProgress = Callable[[int, int], None]
 """Called with (offsets done, offsets in all), of all partitions together."""
@@ -18,24 +19,6 @@ class Published(NamedTuple):
     earlier: int = 0
     gone: int = 0
     foreign: int = 0
-
-
-class Unproved(NamedTuple):
-    """Examples whose answers could not be compared with those of a model that learns them again, and the reason.
-
-    start, stop  their offsets; if only some answers are gone, the offsets of all examples that were learned
-    examples     how many; None: all of these offsets, among which there may be markers of transactions
-    """
-
-    start: int
-    stop: int
-    why: str
-    examples: int | None = None
-
-    @property
-    def answers(self) -> int:
-        """Return how many answers these are at most."""
-        return self.stop - self.start if self.examples is None else self.examples
 
 
 class Covered(NamedTuple):
@@ -54,19 +37,6 @@ class Covered(NamedTuple):
     records: int = 0
     unproved: Unproved | None = None
     begin: int = 0
-
-
-class Boundaries(NamedTuple):
-    """Counts the ends of rounds that a partition has passed, and how it did.
-
-    adopted  with a merged model that contains its contribution
-    late     with a merged model that does not
-    skipped  without a merged model
-    """
-
-    adopted: int = 0
-    late: int = 0
-    skipped: int = 0
 
 
 class MadeAgain(NamedTuple):

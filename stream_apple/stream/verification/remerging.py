@@ -10,9 +10,9 @@ from stream_apple.learners.merging_port import Parents
 from stream_apple.learners.port import Learner
 from stream_apple.learners.systems import merging_of
 from stream_apple.stream.model.partition_model import PartitionModel
-from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.partition_report import MadeAgain, Report
-from stream_apple.stream.verification.recorded_merges import FoundMerge, RecordedMerges
+from stream_apple.stream.walk.faults import Fault, Faults, Kind
+from stream_apple.stream.walk.recorded_merges import FoundMerge, RecordedMerges
 
 Relearning = Generator[PartitionModel, None, Report]
 """Yields the model each time that it stands at a boundary, and returns the report."""

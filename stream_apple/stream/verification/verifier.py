@@ -16,12 +16,14 @@ from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, SnapshotPointer, behind_gap
 from stream_apple.stream.verification.answer_log import Subject
-from stream_apple.stream.verification.faults import Fault, Faults, Kind
 from stream_apple.stream.verification.output_check import OutputCheck
 from stream_apple.stream.verification.output_logs import OutputLogs
-from stream_apple.stream.verification.partition_report import Covered, Published, Report, ReportProgress, Unproved
+from stream_apple.stream.verification.partition_report import Covered, Published, Report, ReportProgress
 from stream_apple.stream.verification.remerging import Lane, Relearning, make_again
-from stream_apple.stream.verification.replay import Outputs, Replay, Sources, StandStill
+from stream_apple.stream.walk.answers import Outputs, Unproved
+from stream_apple.stream.walk.faults import Fault, Faults, Kind
+from stream_apple.stream.walk.replay import Replay, StandStill
+from stream_apple.stream.walk.sources import Sources
 
 
 class Verifier:

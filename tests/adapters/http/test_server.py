@@ -12,8 +12,9 @@ from support.local_http import Answer, fetch
 
 from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.http.server import Server, routes
-from stream_apple.monitoring.definitions import METRICS, PREFIX
+from stream_apple.monitoring.definitions import METRICS
 from stream_apple.monitoring.health import SLOW_AFTER_S, STUCK_AFTER_S, Health
+from stream_apple.monitoring.metric import PREFIX
 from stream_apple.monitoring.metrics import Metrics
 
 

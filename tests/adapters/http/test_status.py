@@ -13,8 +13,9 @@ from support.planted_pair import PAIR, SETTINGS, finder, planted
 from support.records import DECODER, good
 
 from stream_apple.adapters.http.status import Status
-from stream_apple.monitoring.definitions import BY_PARTITION, MEANS, METRICS, PREFIX, QUALITIES
+from stream_apple.monitoring.definitions import MEANS, METRICS, QUALITIES
 from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.metric import BY_PARTITION, PREFIX
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.name_search import Wanted
 from stream_apple.monitoring.observer import WorkerObserver
@@ -23,9 +24,9 @@ from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.model.time_budget import Phase, TimeBudget
-from stream_apple.stream.partitions.partition import Partition, State
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import RecoveryPlan
-from stream_apple.stream.partitions.recovery_progress import RecoveryLeft
+from stream_apple.stream.partitions.state import RecoveryLeft, State
 from stream_apple.stream.positions.lineage import Lineage
 
 MODEL, NAMES = finder(planted(800))

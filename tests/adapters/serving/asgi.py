@@ -16,11 +16,11 @@ from stream_apple.adapters.serving.application import Application
 from stream_apple.adapters.serving.questions import Questions
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.records.mapping import InputMapping
-from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.lag import Lag
 from stream_apple.stream.following.replicas import NoModelError
 from stream_apple.stream.model.instances import InstanceReader
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
+from stream_apple.stream.walk.moment import Moment
 
 Body = bytes | Sequence[bytes]
 

@@ -14,16 +14,17 @@ from stream_apple.learners.apple.kernels.mixture import LATE_SHARED, SHARED
 from stream_apple.learners.apple.state.weights import NAMES
 from stream_apple.learners.progress.progressive_loss import PREDICTORS
 from stream_apple.monitoring.comparison_metrics import COMPARISON_METRICS
-from stream_apple.monitoring.definitions import METRICS, PREFIX
+from stream_apple.monitoring.definitions import METRICS
 from stream_apple.monitoring.join_metrics import JOIN_METRICS
 from stream_apple.monitoring.merge_metrics import MERGE_METRICS, OUTCOMES
+from stream_apple.monitoring.metric import PREFIX
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.serving_metrics import SERVING_METRICS
 from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.following.replica import DigestCheck
 from stream_apple.stream.merging.open_rounds import ExclusionReason
 from stream_apple.stream.model.time_budget import Phase
-from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.state import State
 
 MONITORING = Path(__file__).resolve().parents[3] / "deploy" / "monitoring"
 RULES = sorted((MONITORING / "rules").glob("*.yaml"))

@@ -23,7 +23,7 @@ from support.records import DECODER, TOPIC, good
 from stream_apple.stream.loop.loop import LoopSettings
 from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.model.partition_model import PartitionModel
-from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.state import State
 from stream_apple.stream.positions.merge_note import MergeSettings
 
 TURN_S = 0.1

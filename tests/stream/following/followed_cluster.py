@@ -10,13 +10,13 @@ from simulation.process import Setup
 from stream.verification.test_verifying_runs import ClusterLogs, LogReader
 from support.records import DECODER, TOPIC
 
-from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.following.replica import DigestCheck, Replica, Source
 from stream_apple.stream.following.replicas import Replicas
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
-from stream_apple.stream.verification.replay import Sources
+from stream_apple.stream.walk.moment import Moment
+from stream_apple.stream.walk.sources import Sources
 
 
 class FollowedReader(LogReader):

@@ -20,13 +20,13 @@ from support.waiting import DEADLINE_S, wait_until
 
 from stream_apple.errors import ConfigurationError, GapError, ModelError
 from stream_apple.learners.apple.learner import as_apple
-from stream_apple.stream.following.as_of import Moment
-from stream_apple.stream.following.rebuilding import rebuild
 from stream_apple.stream.following.replica import GONE_S, DigestCheck, Source
 from stream_apple.stream.following.replicas import NoModelError, Replicas
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.recovery import Exceptions
+from stream_apple.stream.walk.moment import Moment
+from stream_apple.stream.walk.rebuilding import rebuild
 
 SEEDS = 4
 

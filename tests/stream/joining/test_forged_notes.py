@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stream.joining.test_early import AT_ONCE
 from stream.joining.test_starting_point import logs
 
-from stream_apple.core.latest_time import END_MS
+from stream_apple.core.timestamps import END_MS
 from stream_apple.errors import ConfigurationError, GapError
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.position import JoinPosition

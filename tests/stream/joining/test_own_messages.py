@@ -35,6 +35,8 @@ class TestOutcomes:
         [
             ({"id": "a", "label": 1}, 1, None),
             ({"weight": 0, "label": -0.5, "id": "a", "more": [1]}, -0.5, 0),
+            ({"id": "a", "label": 1, "weight": None}, 1, None),
+            ({"id": "a", "label": 1, "weight": float("nan")}, 1, None),
             (b'{"id": "a", "label": 2, "weight": 0.25}', 2, 0.25),
         ],
     )
@@ -58,10 +60,9 @@ class TestOutcomes:
             (b"\x82\xa2id\xa1a\xa5label\xa2\xfcr", Reason.WRONG_TYPE, 12),  # text that is not UTF-8
             (b"\x82\xa2id\xa1a\xa5label\x81\x90\x01", Reason.WRONG_TYPE, 12),  # a map whose key is an array
             (b"\x83\xa2id\xa1a\xa5label\x01\xa6weight\x81\xa1\xff\x01", Reason.WRONG_TYPE, 20),
-            ({"id": "a", "label": float("nan")}, Reason.BAD_LABEL, 12),
+            ({"id": "a", "label": float("nan")}, Reason.NO_LABEL, 0),
             ({"id": "a", "label": float("inf")}, Reason.BAD_LABEL, 12),
             ({"id": "a", "label": 1, "weight": -1}, Reason.BAD_WEIGHT, 20),
-            ({"id": "a", "label": 1, "weight": None}, Reason.WRONG_TYPE, 20),
             (None, Reason.NULL_VALUE, 0),
             (b"", Reason.MALFORMED, 0),
         ],

@@ -10,6 +10,7 @@ from support.records import FakeRecord
 
 from stream_apple.records.mapping import OWN_MESSAGE
 from stream_apple.records.message.reasons import Reason
+from stream_apple.records.times import time_text
 from stream_apple.stream.joining.clock import OutcomeClock
 from stream_apple.stream.joining.mapped_messages import JoinInput
 from stream_apple.stream.joining.own_messages import heartbeat_value, read_impressions, read_outcomes
@@ -163,8 +164,8 @@ class TestOneByOne:
                 1,
                 Reason.BAD_TIMESTAMP,
                 (
-                    f"expected a time at most 6 days after {START + 2000}, when it was in the log, found "
-                    f"{START + int(at[1] * SECOND)}"
+                    f"expected a time at most 6 days after {time_text(START + 2000)}, when it was in the log, found "
+                    f"{time_text(START + int(at[1] * SECOND))}"
                 ),
             )
         ]

@@ -36,8 +36,9 @@ from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.loop.transaction import MAX_ABORTS
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.reject_counter import RejectLimits
-from stream_apple.stream.partitions.partition import TRANSITIONS, Partition, State
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.state import TRANSITIONS, State
 from stream_apple.stream.positions.lineage import Lineage
 
 pytestmark = pytest.mark.usefixtures("small_sizes")

@@ -33,8 +33,8 @@ from stream_apple.errors import (
 )
 from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.model.partition_model import PartitionModel
-from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.partitions.recovery import Exceptions
+from stream_apple.stream.partitions.state import State
 from stream_apple.stream.positions.lineage import NO_SNAPSHOT, SnapshotPointer
 
 pytestmark = pytest.mark.usefixtures("small_sizes")

@@ -19,11 +19,11 @@ from stream_apple.learners.merging_port import Mergeable
 from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.warmup import warm_up
-from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.state import State
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.verification.partition_report import Report
-from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
+from stream_apple.stream.walk.sources import Sources
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 

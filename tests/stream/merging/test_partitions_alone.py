@@ -29,8 +29,8 @@ from stream_apple.stream.merging import merging
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
 from stream_apple.stream.merging.merging import MergedPartitions
 from stream_apple.stream.model.rounds import Boundary
-from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.partitions.recovery import Exceptions
+from stream_apple.stream.partitions.state import State
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote, MergeSettings
 from stream_apple.stream.snapshots.merge_history import MergeHistory
 

@@ -14,7 +14,7 @@ from stream_apple.errors import GapError, SnapshotError
 from stream_apple.stream.loop.loop import LoopSettings
 from stream_apple.stream.loop.transaction import CommitSettings
 from stream_apple.stream.model.partition_model import PartitionModel
-from stream_apple.stream.partitions.partition import State
+from stream_apple.stream.partitions.state import State
 from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, Lineage
 from stream_apple.stream.snapshots.store import SnapshotStore, check_stored
 

@@ -27,9 +27,9 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.warmup import warm_up
 from stream_apple.stream.positions.lineage import Lineage, SnapshotPointer
 from stream_apple.stream.snapshots.codec import SnapshotDecoder, encode_snapshot
-from stream_apple.stream.verification.faults import Kind
-from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
+from stream_apple.stream.walk.faults import Kind
+from stream_apple.stream.walk.sources import Sources
 
 CLASSES, COUNT = 3, 500
 LIMITS = SETTINGS.limits._replace(classes=CLASSES)
@@ -89,7 +89,7 @@ def test_predictions_are_classes_with_probabilities() -> None:
 
 @pytest.mark.parametrize(
     ("label", "found"),
-    [(3, "a number: 3"), (7, "a number: 7"), (1.5, "1.5"), (-1, "-1"), (float("nan"), "nan"), (1e300, "1e+300")],
+    [(3, "a number: 3"), (7, "a number: 7"), (1.5, "1.5"), (-1, "-1"), (float("inf"), "inf"), (1e300, "1e+300")],
 )
 def test_other_labels_are_dead_letters(label: float, found: str) -> None:
     """Each says which labels there may be; as JSON, too."""

@@ -26,6 +26,7 @@ from stream_apple.learners.apple.learner import as_apple
 from stream_apple.records.message.example import Example, encode_example
 from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.records.message.reasons import Reason
+from stream_apple.records.times import time_text
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
 from stream_apple.stream.model.reject_counter import RejectLimits
 
@@ -82,14 +83,14 @@ class TestProcess:
 
     def test_a_dead_letter_of_json_keeps_it_and_says_where(self) -> None:
         """Value untouched, reason and message in the headers."""
-        record = good(0)._replace(payload=b' {"label": 1, "features": {"city": null}}')
+        record = good(0)._replace(payload=b' {"label": 1, "features": {"city": []}}')
         (reject,) = new_model().process([record]).rejects
         assert reject.record.value() == record.payload
         headers = dict(dead_letter_headers(reject, "examples", "m"))
         assert headers["__stream_apple.errors.reason"] == b"wrong_type"
         message = headers["__stream_apple.errors.message"]
         assert isinstance(message, bytes)
-        assert message.endswith(b"found null, in 'city' of 'features'")
+        assert message.endswith(b"found an array, in 'city' of 'features'")
 
     @settings(max_examples=40)
     @given(st.lists(st.integers(0, len(RECORDS)), max_size=30))
@@ -162,7 +163,7 @@ class TestProcess:
         [
             (-1, Reason.BAD_TIMESTAMP, "found none"),
             (0, Reason.BAD_TIMESTAMP, "found 0"),
-            (START + 24 * HOUR + 2, Reason.FAR_FUTURE, f"after {START + 1} "),
+            (START + 24 * HOUR + 2, Reason.FAR_FUTURE, f"after {time_text(START + 1)}, "),
         ],
     )
     def test_a_timestamp_that_cannot_be_used_is_rejected_with_the_facts(

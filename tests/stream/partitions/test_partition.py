@@ -6,15 +6,9 @@ import pytest
 from simulation.world import SETUP
 
 from stream_apple.stream.model.partition_model import PartitionModel
-from stream_apple.stream.partitions.partition import (
-    ANSWERING,
-    INCOMPLETE,
-    RECOVERING,
-    TRANSITIONS,
-    Partition,
-    State,
-)
+from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.recovery import RecoveryPlan
+from stream_apple.stream.partitions.state import ANSWERING, INCOMPLETE, RECOVERING, TRANSITIONS, State
 
 
 def partition_in(state: State) -> Partition:

@@ -26,8 +26,8 @@ from support.records import FakeRecord, good, stream
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.records.message.prediction_formats import decode_prediction
 from stream_apple.stream.log.ports import LogRange
-from stream_apple.stream.partitions.partition import State
 from stream_apple.stream.partitions.recovery import Exceptions
+from stream_apple.stream.partitions.state import State
 from stream_apple.stream.snapshots import evidence
 
 pytestmark = pytest.mark.usefixtures("small_sizes")

@@ -7,7 +7,8 @@ from typing import Any
 from structlog.testing import capture_logs
 from support.clock import Clock
 
-from stream_apple.stream.partitions.partition import ANSWERING, Partition
+from stream_apple.stream.partitions.partition import Partition
+from stream_apple.stream.partitions.state import ANSWERING
 from stream_apple.stream.snapshots.codec import Snapshot
 from stream_apple.stream.snapshots.writer import SnapshotWriter
 

@@ -18,8 +18,8 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.positions.merge_note import MergeSettings
 from stream_apple.stream.verification.partition_report import Report
-from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
+from stream_apple.stream.walk.sources import Sources
 
 PLACE = (MERGES, 0)
 HASTY = SETUP._replace(merging=MergeSettings(1, "votes", 2.0, 5.0))

@@ -12,8 +12,8 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.snapshots.codec import encode_snapshot
 from stream_apple.stream.verification.partition_report import Report
-from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
+from stream_apple.stream.walk.sources import Sources
 
 PROVENANCE = Provenance("group", Topics(TOPIC, "predictions", "dead-letters", "models"), {"learner": {"bits": 10}})
 OTHERS = PROVENANCE._replace(group="others")

@@ -31,7 +31,7 @@ from stream_apple.records.message.reasons import Reason
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.positions.lineage import OffsetMetadata
 from stream_apple.stream.snapshots.codec import encode_snapshot
-from stream_apple.stream.verification.faults import LISTED, Kind
+from stream_apple.stream.walk.faults import LISTED, Kind
 
 
 def swapped(logs: MemoryLogs, place: tuple[str, int], index: int) -> None:

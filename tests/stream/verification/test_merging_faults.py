@@ -11,9 +11,9 @@ from support.records import HOUR, START
 from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
 from stream_apple.stream.positions.merge_note import BoundaryState
 from stream_apple.stream.snapshots.merge_messages import encode_merge
-from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.partition_report import Report
-from stream_apple.stream.verification.recorded_merges import RecordedMerges
+from stream_apple.stream.walk.faults import Kind
+from stream_apple.stream.walk.recorded_merges import RecordedMerges
 
 EPOCH = START // HOUR
 

@@ -29,7 +29,7 @@ from stream.verification.published_logs import (
 from support.records import stream
 
 from stream_apple.stream.log.ports import Header
-from stream_apple.stream.verification.faults import Kind
+from stream_apple.stream.walk.faults import Kind
 
 BEHIND = 2 * COUNT
 """An offset behind the end of the examples."""

@@ -32,10 +32,11 @@ from stream_apple.stream.log import log_scan
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.positions.lineage import Gap, OffsetMetadata
-from stream_apple.stream.verification.faults import Kind
-from stream_apple.stream.verification.partition_report import Covered, Unproved
-from stream_apple.stream.verification.replay import Sources
+from stream_apple.stream.verification.partition_report import Covered
 from stream_apple.stream.verification.verifier import Verifier
+from stream_apple.stream.walk.answers import Unproved
+from stream_apple.stream.walk.faults import Kind
+from stream_apple.stream.walk.sources import Sources
 
 
 def unlearned(logs: MemoryLogs) -> Unproved:

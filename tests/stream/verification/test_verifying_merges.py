@@ -15,10 +15,11 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.lineage import Lineage
 from stream_apple.stream.positions.merge_note import BoundaryState
-from stream_apple.stream.verification.faults import Kind
-from stream_apple.stream.verification.partition_report import Boundaries, MadeAgain, Report
-from stream_apple.stream.verification.replay import Sources
+from stream_apple.stream.verification.partition_report import MadeAgain, Report
 from stream_apple.stream.verification.verifier import Verifier
+from stream_apple.stream.walk.answers import Boundaries
+from stream_apple.stream.walk.faults import Kind
+from stream_apple.stream.walk.sources import Sources
 
 
 def kinds(*reports: Report) -> set[Kind]:

@@ -15,10 +15,10 @@ from stream_apple.stream.log.ports import Committed, LogRange, Record
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.lineage import Lineage
-from stream_apple.stream.verification.faults import Kind
 from stream_apple.stream.verification.partition_report import Report
-from stream_apple.stream.verification.replay import Sources
 from stream_apple.stream.verification.verifier import Verifier
+from stream_apple.stream.walk.faults import Kind
+from stream_apple.stream.walk.sources import Sources
 
 
 @pytest.fixture(autouse=True)

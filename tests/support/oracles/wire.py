@@ -106,7 +106,8 @@ def _row(example: Any, value: bytes, limits: Limits) -> Row:
             found[key] = _weight(item, limits)
         elif key == "id":
             _check_id(item)
-            found[key] = item
+            if item is not None:
+                found[key] = item
         elif key == "features":
             found[key] = _features(item, limits)
         elif depth(item) + 1 > 16:
@@ -125,12 +126,16 @@ def _row(example: Any, value: bytes, limits: Limits) -> Row:
     )
 
 
+def _is_missing(item: Any) -> bool:
+    return item is None or (isinstance(item, float) and math.isnan(item))
+
+
 def _is_number(item: Any) -> bool:
     return isinstance(item, int | float) and not isinstance(item, bool)
 
 
 def _label(item: Any, limits: Limits) -> float:
-    if item is None:
+    if _is_missing(item):
         return math.nan
     if not _is_number(item):
         raise _FaultError(Reason.WRONG_TYPE)
@@ -145,6 +150,8 @@ def _label(item: Any, limits: Limits) -> float:
 
 
 def _weight(item: Any, limits: Limits) -> float:
+    if _is_missing(item):
+        return 1.0
     if not _is_number(item):
         raise _FaultError(Reason.WRONG_TYPE)
     weight = float(item)
@@ -154,7 +161,7 @@ def _weight(item: Any, limits: Limits) -> float:
 
 
 def _check_id(item: Any) -> None:
-    if isinstance(item, bool) or not isinstance(item, str | bytes | int):
+    if isinstance(item, bool) or not isinstance(item, str | bytes | int | None):
         raise _FaultError(Reason.WRONG_TYPE)
     if isinstance(item, str):
         try:
@@ -180,14 +187,17 @@ def _features(item: Any, limits: Limits) -> list[Entry]:
         raise _FaultError(Reason.WRONG_TYPE)
     if not item:
         return []
-    name, first = item[0]
-    if not isinstance(name, str):
-        raise _FaultError(Reason.WRONG_TYPE)
+    first: Any = None
+    for name, first in item:
+        if not isinstance(name, str):
+            raise _FaultError(Reason.WRONG_TYPE)
+        if first is not None:
+            break
     if isinstance(first, Pairs):
         return _namespaces(item, limits)
     if isinstance(first, bytes):
         return _packed(item, limits)
-    if not isinstance(first, int | float | str):
+    if not isinstance(first, int | float | str | None):
         raise _FaultError(Reason.WRONG_TYPE)
     if len(item) > limits.max_features:
         raise _FaultError(Reason.TOO_MANY_FEATURES)
@@ -198,8 +208,10 @@ def _names(pairs: Pairs, namespace: bytes) -> list[Entry]:
     entries = []
     space = key_of_name(namespace) if namespace else 0
     for name, number in pairs:
-        if not isinstance(name, str) or not isinstance(number, int | float | str):
+        if not isinstance(name, str) or not isinstance(number, int | float | str | None):
             raise _FaultError(Reason.WRONG_TYPE)
+        if number is None or _is_missing(number):
+            continue
         if isinstance(number, str) and name in {"indices", "values"} and not namespace:
             raise _FaultError(Reason.WRONG_TYPE)
         is_category = isinstance(number, str)
@@ -222,10 +234,14 @@ def _single(number: float) -> float:
 
 def _namespaces(pairs: Pairs, limits: Limits) -> list[Entry]:
     entries: list[Entry] = []
+    count = 0
     for namespace, inner in pairs:
-        if not isinstance(namespace, str) or not isinstance(inner, Pairs):
+        if not isinstance(namespace, str) or not isinstance(inner, Pairs | None):
             raise _FaultError(Reason.WRONG_TYPE)
-        if len(entries) + len(inner) > limits.max_features:
+        if inner is None:
+            continue
+        count += len(inner)
+        if count > limits.max_features:
             raise _FaultError(Reason.TOO_MANY_FEATURES)
         entries += _names(inner, namespace.encode("utf-8", "surrogateescape"))
     return entries
@@ -238,6 +254,8 @@ def _packed(pairs: Pairs, limits: Limits) -> list[Entry]:
             raise _FaultError(Reason.WRONG_TYPE)
         if key in found:
             raise _FaultError(Reason.DUPLICATE_KEY)
+        if item is None:
+            continue
         if not isinstance(item, bytes):
             raise _FaultError(Reason.WRONG_TYPE)
         found[key] = item
@@ -254,7 +272,8 @@ def _packed(pairs: Pairs, limits: Limits) -> list[Entry]:
         raise _FaultError(Reason.TOO_MANY_FEATURES)
     width = len(raw) // count
     indices = [int.from_bytes(raw[at : at + width], "little") for at in range(0, len(raw), width)]
-    numbers = [1.0] * count if values is None else [_single(number) for number in struct.unpack(f"<{count}f", values)]
+    read = [1.0] * count if values is None else struct.unpack(f"<{count}f", values)
+    numbers = [0.0 if _is_missing(number) else _single(number) for number in read]
     return [Entry(key_of_index(index), number) for index, number in zip(indices, numbers, strict=True)]
 
 

@@ -15,10 +15,11 @@ coordinator dies while an admin client asks it anything (its pull request 5397).
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from stream_apple.adapters.kafka.admin import Cluster, Finding, timeout_faults
+from stream_apple.adapters.kafka.admin import Cluster, Finding
 from stream_apple.adapters.kafka.log_reader import KafkaLogs, committed_now
+from stream_apple.adapters.kafka.preflight.cluster_faults import client_faults, lasting_faults
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.adapters.kafka.topic_faults import NeededOfTopics, topic_faults
+from stream_apple.adapters.kafka.topic_faults import NeededOfTopics
 from stream_apple.adapters.kafka.topics import NeededTopics, compare, visible
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError
@@ -40,14 +41,6 @@ def check_before_fencing(cluster: Cluster, config: Config) -> None:
     if faults:
         raise ConfigurationError("; ".join(faults))
     _check_models(cluster, config)
-
-
-def lasting_faults(cluster: Cluster, needed: NeededOfTopics) -> list[str]:
-    """Return what is wrong with these topics until an administrator changes it; nothing if no broker answers."""
-    try:
-        return [str(fault) for fault in topic_faults(cluster, needed) if fault.lasting]
-    except BrokerError:
-        return []
 
 
 def absent_partitions(config: Config, partitions: int) -> Iterator[Finding]:
@@ -73,16 +66,6 @@ def _topic_faults(cluster: Cluster, config: Config) -> Iterator[str]:
         count = needs.needed_partitions(name, examples)
         faults = [*map(str, compare(name, topic, [], count)), *needs.missing_permissions(name, topic.operations)]
         yield from (f"topic {name}: {fault}" for fault in faults)
-
-
-def client_faults(cluster: Cluster) -> list[str]:
-    """Return faults of timeouts that the brokers would refuse; they refuse the session's only after the fencing."""
-    if not {"session.timeout.ms", "transaction.timeout.ms"} & cluster.properties.keys():
-        return []  # brokers accept the default timeouts by their own defaults, so they need not all be asked
-    try:
-        return [f"kafka: {fault}" for fault in timeout_faults(cluster)]
-    except BrokerError:
-        return []
 
 
 def _check_models(cluster: Cluster, config: Config) -> None:

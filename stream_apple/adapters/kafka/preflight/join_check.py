@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from stream_apple.adapters.kafka.admin import Cluster, Finding
-from stream_apple.adapters.kafka.preflight.before_fencing import client_faults, lasting_faults
+from stream_apple.adapters.kafka.preflight.cluster_faults import client_faults, lasting_faults
 from stream_apple.adapters.kafka.preflight.joined_before import committed_by_joiners, joined_before
 from stream_apple.adapters.kafka.topic_faults import NeededOfTopics
 from stream_apple.config import Config

@@ -12,9 +12,9 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.model.rounds import Boundary
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState
-from stream_apple.stream.verification.faults import Fault, Faults, Kind
-from stream_apple.stream.verification.partition_report import Boundaries
-from stream_apple.stream.verification.recorded_merges import FoundAdoption, RecordedMerges
+from stream_apple.stream.walk.answers import Boundaries
+from stream_apple.stream.walk.faults import Fault, Faults, Kind
+from stream_apple.stream.walk.recorded_merges import FoundAdoption, RecordedMerges
 
 
 class Crossing:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stream_apple.stream.following.as_of import Moment
+from stream_apple.stream.walk.moment import Moment
 
 
 @pytest.mark.parametrize("moment", [Moment(3, 90_210), Moment(0, 0), Moment(12, 5, "held"), Moment(12, 5, "passed")])

@@ -1,20 +1,15 @@
 """Replays: learns a model again from the log, and collects the answers that it had to publish."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
-from stream_apple.errors import GapError
-from stream_apple.stream.log.ports import Committed, Record
+from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import dead_letter
-from stream_apple.stream.model.partition_model import BatchResult, ModelFactory, PartitionModel
-from stream_apple.stream.positions.lineage import Gap, Lineage, OffsetMetadata, Provenance, Skip, behind_gap
+from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
+from stream_apple.stream.positions.lineage import Gap, Lineage, OffsetMetadata, Skip
 from stream_apple.stream.positions.merge_note import BoundaryState
-from stream_apple.stream.snapshots.store import Logs, SnapshotStore, StoredModel
-from stream_apple.stream.verification.crossing import Crossing
-from stream_apple.stream.verification.faults import Faults
-from stream_apple.stream.verification.output_check import Answer, Answers
-from stream_apple.stream.verification.partition_report import Unproved
-from stream_apple.stream.verification.recorded_merges import RecordedMerges
+from stream_apple.stream.walk.answers import Answer, Answers, Outputs, Unproved
+from stream_apple.stream.walk.crossing import Crossing
 
 
 class _Event(NamedTuple):
@@ -27,13 +22,6 @@ class _Event(NamedTuple):
     at: int
     jump: tuple[Gap, Lineage] | None = None
     skips: bool = False
-
-
-class Outputs(NamedTuple):
-    """Holds the messages that had to be published, in the order of the examples."""
-
-    predictions: list[Answers]
-    dead_letters: list[Answer]
 
 
 StandStill = Generator[PartitionModel]
@@ -207,74 +195,3 @@ class Replay:
         self.records += len(records)
         self.predictions += len(result.predictions)
         self.dead_letters += len(result.rejects)
-
-
-class Sources:
-    """Holds what a group's models are made from: its logs, its snapshots, and the factory of new models.
-
-    fetch_records  how many records are read at a time
-    merges         the merges topic; None where models are not merged
-    """
-
-    def __init__(self, logs: Logs, provenance: Provenance, new_model: ModelFactory, fetch_records: int) -> None:
-        self.logs = logs
-        self.provenance = provenance
-        self.new_model = new_model
-        self.fetch_records = fetch_records
-        self.merges = None if provenance.merging is None else RecordedMerges(logs, provenance)
-        self._store = SnapshotStore(logs, provenance, new_model)
-
-    def close(self) -> None:
-        """Close the reader of the merges topic."""
-        if self.merges is not None:
-            self.merges.close()
-
-    def stored(self, number: int, committed: Committed) -> StoredModel:
-        """Return the committed metadata, and its snapshot's model; it raises what `SnapshotStore.newest` does."""
-        stored = self._store.newest(number, committed)
-        metadata, model, _ = stored
-        if model is not None and model.rounds is not None and metadata.merge is not None:
-            # The snapshot does not say whether the model stands at a boundary; the committed note does.
-            model.rounds.restore(metadata.merge.boundary, model.next_offset)
-        return stored
-
-    def newest(self, number: int, committed: Committed) -> StoredModel:
-        """Return what `stored` does, but raise the fault if the snapshot can't be restored."""
-        stored = self.stored(number, committed)
-        if stored.fault is not None:
-            raise stored.fault
-        return stored
-
-    def from_start(self, number: int, metadata: OffsetMetadata) -> PartitionModel:
-        """Return a model that stands before its first record; GapError if that is gone from the log."""
-        lineage = metadata.lineage
-        self.check_records(number, lineage, lineage.start)
-        return self.new_model(number, self.provenance.lineages(number, lineage)[0]).begin()
-
-    def check_records(self, number: int, lineage: Lineage, start: int) -> None:
-        """Raise GapError if a record from offset `start` on that the model has learned is gone from the log."""
-        topic, first = self.provenance.topics.examples, behind_gap(start, lineage.gaps)
-        low = self.logs.log_range(topic, number).low
-        if first < low:
-            raise GapError(
-                f"expected the records of {topic}-{number} from offset {first} on, to learn model {lineage.model} of "
-                f"group {self.provenance.group} again, found {low} as the first: the others are gone"
-            )
-
-    def replay(
-        self,
-        model: PartitionModel,
-        metadata: OffsetMetadata,
-        stop: int,
-        faults: Faults,
-        restored: Callable[[], PartitionModel | None] = lambda: None,
-    ) -> Replay:
-        """Return a replay of the model up to `stop`, by the committed metadata and the records of merges read so far.
-
-        restored  makes the newest snapshot's model again, see `Crossing`
-        """
-        number, crossing = model.partition, None
-        if self.merges is not None:
-            crossing = Crossing(self.merges, self.provenance, number, metadata, faults, restored)
-        model.skips.clear()
-        return Replay(model, metadata, self.provenance.lineages(number, metadata.lineage), stop, crossing)

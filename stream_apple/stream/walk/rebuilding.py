@@ -7,13 +7,15 @@ learned, if the log still has it.
 from contextlib import closing
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.stream.following.as_of import Moment
 from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.snapshots.store import StoredModel
-from stream_apple.stream.verification.faults import Faults
-from stream_apple.stream.verification.replay import Outputs, Replay, Sources, StandStill
+from stream_apple.stream.walk.answers import Outputs
+from stream_apple.stream.walk.faults import Faults
+from stream_apple.stream.walk.moment import Moment
+from stream_apple.stream.walk.replay import Replay, StandStill
+from stream_apple.stream.walk.sources import Sources
 
 
 def rebuild(sources: Sources, stored: StoredModel, committed: Committed, moment: Moment) -> PartitionModel:

@@ -20,7 +20,7 @@ from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.stream.snapshots.merge_messages import Envelope, MergeDecoder, MergeManifest, read_manifest
 from stream_apple.stream.snapshots.store import FEW_LARGE, Logs
 from stream_apple.stream.snapshots.stored_messages import merge_messages, merged_place
-from stream_apple.stream.verification.faults import Fault, Faults, Kind
+from stream_apple.stream.walk.faults import Fault, Faults, Kind
 from stream_apple.untrusted import MalformedError, from_msgpack
 
 _CLOSE = 1_000

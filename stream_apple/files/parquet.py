@@ -5,17 +5,16 @@ compressed thousandfold. So rows are read by the memory that they will take, dic
 that the file's metadata shows to be too large is refused before it is read.
 """
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from stream_apple.errors import InputFileError, needs_extra
 from stream_apple.files.input_stream import MAX_LINE_BYTES
 from stream_apple.files.rows import FileRows, Row
 from stream_apple.files.shape import FileShape, in_options
+from stream_apple.records.arrow_values import arrow_values, index_columns, readable_type
 from stream_apple.records.mapper import RecordMapper, held_at
 from stream_apple.records.spelling import ParseError
 
@@ -42,7 +41,7 @@ def parquet_rows(path: Path, name: str, shape: FileShape, key: str) -> FileRows:
         with ParquetFile(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
         maps = [found for field in schema for found in _maps_in(field, "", shape.mapping.separator, pa)]
-        mapper = shape.of_columns(schema.names, maps, _index_columns(schema.metadata), key)
+        mapper = shape.of_columns(schema.names, maps, index_columns(schema.metadata), key)
         chunks = _Chunks(metadata, {field.name for field in schema if _is_text(field.type, pa)})
     except ParseError as error:
         raise InputFileError(f"{name}: {in_options(str(error))}") from None
@@ -69,7 +68,7 @@ class _Wanted:
         self.key = key
         self.separator = mapper.mapping.separator
         self.types = {
-            field.name: _readable(field.type, pa)
+            field.name: readable_type(field.type)
             for field in schema
             if mapper.reads(field.name) or (key and (key == field.name or key.startswith(field.name + self.separator)))
         }
@@ -95,15 +94,6 @@ def _rows(path: Path, name: str, wanted: _Wanted, chunks: "_Chunks", metadata: A
                     yield Row(row, record, held_at(record, wanted.key, wanted.separator))
     except (wanted.pa.ArrowException, OSError):
         raise _damaged(name, row) from None
-
-
-def _index_columns(metadata: dict[bytes, bytes] | None) -> list[str]:
-    """Return the columns that pandas has made of a frame's index."""
-    try:
-        found = json.loads((metadata or {})[b"pandas"])["index_columns"]
-        return [name for name in found if isinstance(name, str)]
-    except (KeyError, TypeError, ValueError):
-        return []
 
 
 def _maps_in(field: Any, path: str, separator: str, pa: Any) -> Iterator[str]:  # noqa: ANN401
@@ -164,50 +154,14 @@ def _is_text(kind: Any, pa: Any) -> bool:  # noqa: ANN401
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _readable(kind: Any, pa: Any) -> Any:  # noqa: ANN401
-    """Return the type that Python has: times of microseconds, floats of 32 bits, values and no dictionaries."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _readable(kind.value_type, pa)
-    if types.is_timestamp(kind):
-        return pa.timestamp("us")
-    if types.is_time64(kind):
-        return pa.time64("us")
-    if types.is_float16(kind):
-        return pa.float32()
-    if types.is_list(kind) or types.is_large_list(kind):
-        items = _readable(kind.value_type, pa)
-        return pa.large_list(items) if types.is_large_list(kind) else pa.list_(items)
-    if types.is_struct(kind):
-        fields = [kind.field(number) for number in range(kind.num_fields)]
-        return pa.struct([pa.field(field.name, _readable(field.type, pa)) for field in fields])
-    return kind
-
-
 def _read(batch: Any, name: str, wanted: _Wanted, where: str) -> list[object]:  # noqa: ANN401
     """Return the values of a column; InputFileError for one that Python can't hold, as a time after the year 9999."""
     kind = wanted.of_file[name]
     try:
-        return _values(batch.column(name), wanted.types[name])
+        return arrow_values(batch.column(name), wanted.types[name])
     except UnicodeDecodeError:
         found = f"{kind} that is not: write it as binary for an id or a key, or --ignore {name}"
         raise InputFileError(f"{where}: expected text in UTF-8 in column {name!r}, found {found}") from None
     except (ValueError, OverflowError, LookupError, NotImplementedError, TypeError):
         expected = f"values of {kind} in column {name!r} that Python can hold, such as times from the year 1 to 9999"
         raise InputFileError(f"{where}: expected {expected}, found others: --ignore {name} leaves it out") from None
-
-
-def _values(column: Any, kind: Any) -> list[object]:  # noqa: ANN401
-    """Return the column as a list; None is missing."""
-    indices = getattr(column, "indices", None)
-    if indices is not None:
-        # Each text is converted once, however many rows have it.
-        used = indices.unique().drop_null()
-        found = dict(zip(used.to_pylist(), _values(column.dictionary.take(used), kind), strict=True))
-        return [found.get(index) for index in indices.to_pylist()]
-    # Not `safe`: times are cut to microseconds.
-    column = column if column.type == kind else column.cast(kind, safe=False)
-    values: list[object] = column.to_pylist(maps_as_pydicts="strict")
-    if str(kind) == "extension<arrow.uuid>" and any(isinstance(value, bytes) for value in values):
-        return [UUID(bytes=value) if isinstance(value, bytes) else value for value in values]
-    return values

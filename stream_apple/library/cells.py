@@ -1,61 +1,102 @@
-"""From one cell of a table, or one value of a map, to the key and the value of a feature, or to nothing.
+"""From what frames, arrays, and maps hold to values of Python, as `records/values.py` has them.
 
-The rules are those of the section `input` (`records/mapper.py`) or those of the product's own message, as
-`CellRules` says; the keys are the codec's.
+What a value becomes is not decided here, but by the mapper (`records/mapper.py`).
 """
 
 import math
-import reprlib
-from collections.abc import Callable
-from datetime import date, time, timedelta
+from collections.abc import Mapping
+from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
+from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_apple.core.batch import TOO_LARGE
-from stream_apple.records.message.feature_hashing import feature_key
+from stream_apple.records.arrow_values import arrow_values, readable_type
+from stream_apple.records.mapper import DEEPEST
 from stream_apple.records.values import category_text
 
-_MOST_REMEMBERED = 1 << 18  # texts of one column whose keys are kept: a column of identifiers has ever more
-_PACKED = frozenset({"indices", "values"})
-ABSENT = 0
-"""The key of a cell that its row does not have."""
-TIMES = date | time | timedelta | np.datetime64 | np.timedelta64
-"""The types of times, of Python, pandas and NumPy; NumPy takes its spans of time for integers."""
-
-
-class CellRules(NamedTuple):
-    """How cells are read where the section `input` and the product's own message differ.
-
-    booleans_are_categories  true is the category `name=true`, else the number 1
-    empty_is_absent          an empty text is a missing cell, else the category `name=`
-    may_be_packed            `indices` and `values` may be the bytes of packed features, and a text there is refused
-    """
-
-    booleans_are_categories: bool = True
-    empty_is_absent: bool = True
-    may_be_packed: bool = False
-
-
-RECORD = CellRules()
-"""The rules by which the section `input` reads a record of another shape."""
-MESSAGE = CellRules(booleans_are_categories=False, empty_is_absent=False, may_be_packed=True)
-"""The rules by which the stream's own message is read."""
+SCALARS = frozenset({bool, int, float, Decimal, UUID, date, time, datetime})
+"""The types of single values of Python, other than text and bytes."""
+_PLAIN = SCALARS | {str, bytes, type(None)}
 
 
 class UnreadableCellError(ValueError):
-    """A cell can't be the value of a feature. The message says which column, what was expected, and what was found."""
+    """A cell can't be read. The message says where it is, what was expected, and what was found."""
 
 
-def text_of(value: object, where: str) -> str:
-    """Return a category's text, as the section `input` spells it; UnreadableCellError for what has no spelling."""
-    cell = value.item() if isinstance(value, np.generic) else str(value) if isinstance(value, str) else value
-    if isinstance(cell, str | int | float | Decimal):
-        text = category_text(cell)
-        if text is not None:
-            return text
-    raise UnreadableCellError(f"{where}: expected a text, a number or a boolean as category, found {value!r}")
+def python_value(cell: Any, depth: int = 1) -> Any:  # noqa: ANN401  anything that a cell may be
+    """Return a cell as a value of Python, None if it is missing; other objects as they are, which the mapper refuses.
+
+    depth  of the map that holds the cell; maps that are too deep for the mapper stay as they are
+    """
+    if type(cell) in _PLAIN:
+        return cell
+    if is_missing(cell):
+        return None
+    match cell:
+        case Mapping():
+            return python_record(cell, depth + 1) if depth <= DEEPEST else dict(cell)
+        case np.ndarray() if not cell.ndim:
+            return python_value(cell[()], depth)
+        case list() | tuple() | np.ndarray():
+            return [python_value(item, depth + 1) for item in cell] if depth <= DEEPEST else list(cell)
+        case np.generic():
+            return _of_numpy(cell)
+        case str():
+            return str.__str__(cell)  # without what a subclass makes of it
+        case datetime():  # pandas' have nanoseconds, which are cut as in Parquet
+            return cell.to_pydatetime(warn=False) if hasattr(cell, "to_pydatetime") else cell
+        case int():
+            return int(cell)
+        case float():
+            return float(cell)
+    return cell
+
+
+def python_record(row: Mapping[Any, Any], depth: int = 1) -> dict[str, Any]:
+    """Return a map of values of Python, whose names are text; UnreadableCellError for two names of the same text."""
+    found = {field_name(name): python_value(cell, depth) for name, cell in row.items()}
+    if len(found) < len(row):
+        names = [field_name(name) for name in row]
+        refuse_repeated(next(name for place, name in enumerate(names) if name in names[:place]))
+    return found
+
+
+def refuse_repeated(name: str) -> None:
+    """Raise UnreadableCellError for a name that occurs twice."""
+    raise UnreadableCellError(f"expected each name once, found {name!r} again")
+
+
+def _of_numpy(cell: np.generic) -> object:
+    if isinstance(cell, np.bool_ | np.bytes_ | np.str_):
+        return cell.item()
+    if isinstance(cell, np.datetime64):
+        found = cell.item()  # nanoseconds as an integer
+        found = found if isinstance(found, date) else cell.astype("datetime64[us]").item()
+        return found if isinstance(found, date) else cell
+    if isinstance(cell, np.integer) and not isinstance(cell, np.timedelta64):
+        return int(cell)
+    return float(cell) if isinstance(cell, np.floating) else cell
+
+
+def field_name(name: object) -> str:
+    """Return the name of a column or of a map's field as text.
+
+    Numbers, booleans, and times are spelled as categories are. The parts of a tuple, such as an n-gram of River or a
+    column of pandas' MultiIndex, have spaces between them, as n-grams of scikit-learn have; empty parts are left out.
+    """
+    if type(name) is str:
+        return name
+    if isinstance(name, tuple):
+        return " ".join(part for part in map(field_name, name) if part)
+    found = None if is_missing(name) else category_text(python_value(name))
+    if found is None:
+        raise UnreadableCellError(
+            f"expected a text, a number, a boolean, or a tuple of these as name of a feature, found {name!r}"
+        )
+    return found
 
 
 def is_missing(value: object) -> bool:
@@ -83,74 +124,58 @@ def unmasked(cells: Any) -> Any:  # noqa: ANN401  a table, or a column, of any k
     return found
 
 
-class ColumnKeys(dict[Any, int]):
-    """The keys of one column's categories by cell, made when a cell first occurs; ABSENT for a missing cell.
+def dense_column(column: Any) -> Any:  # noqa: ANN401  a Series of narwhals
+    """Return the column; of pandas' sparse ones, whose type says nothing of their cells, a dense one."""
+    if str(column.dtype) != "Unknown" or not hasattr(native := column.to_native(), "sparse"):
+        return column
+    import narwhals.stable.v2 as nw
 
-    Cells are texts and booleans.
+    return nw.from_native(native.sparse.to_dense(), series_only=True)
 
-    note  is called with key and name of each new category
+
+def distinct_values(column: Any, name: str) -> tuple[list[Any], NDArray[np.intp]]:  # noqa: ANN401
+    """Return the different cells of a column, and the place of each cell among these, int[n]; -1 may be a missing one.
+
+    UnreadableCellError as of `python_values`.
     """
-
-    def __init__(self, name: str, reading: CellRules, note: Callable[[int, str], None]) -> None:
-        super().__init__()
-        self._name = name
-        self._reading = reading
-        self._note = note
-
-    def __missing__(self, cell: object) -> int:
-        if is_missing(cell) or (cell == "" and self._reading.empty_is_absent):
-            return ABSENT
-        if self._reading.may_be_packed and self._name in _PACKED:
-            raise UnreadableCellError(
-                f"column {self._name!r}: expected numbers, or bytes as packed features, found the text {cell!r}"
-            )
-        full = f"{self._name}={text_of(cell, f'column {self._name!r}')}"
-        key = key_of_name(full)
-        self._note(key, full)
-        if len(self) < _MOST_REMEMBERED:
-            self[cell] = key
-        return key
+    native = column.to_native()
+    if hasattr(native, "factorize"):  # pandas does this without an object of Python for each cell
+        codes, cells = native.factorize()
+        found = list(cells)
+        return _spelled(found) if _is_categorical(column) else found, codes
+    values = python_values(column, name)
+    places = {cell: place for place, cell in enumerate(dict.fromkeys(values))}
+    return list(places), np.fromiter(map(places.__getitem__, values), np.intp, len(values))
 
 
-def key_of_name(name: str) -> int:
-    """Return the key of a feature of this name; UnreadableCellError if UTF-8 can't hold the name."""
+def python_values(column: Any, name: str) -> list[Any]:  # noqa: ANN401  a Series of narwhals
+    """Return the cells of a column; UnreadableCellError for those that Python can't hold.
+
+    A cell of a type for categories is its text, as if the setting `categories` named the column.
+    """
+    if _is_categorical(column):
+        return _spelled(column.to_list())
+    native = column.to_native()
+    if type(getattr(native, "dtype", None)).__name__ == "ArrowDtype":
+        native = native.array.__arrow_array__()
+    if not type(native).__module__.startswith("pyarrow"):
+        found: list[Any] = column.to_list()
+        return found
     try:
-        return feature_key(name)
-    except UnicodeEncodeError as error:
-        refuse_surrogate(error)
+        kind = readable_type(native.type)
+        return [value for chunk in native.chunks for value in arrow_values(chunk, kind)]
+    except (ValueError, OverflowError, LookupError, NotImplementedError, TypeError):
+        raise UnreadableCellError(
+            f"column {name!r}: expected values of {native.type} that Python can hold, such as times from the year 1 to "
+            f"9999, found others: ignore=[{name!r}] leaves the column out"
+        ) from None
 
 
-def refuse_surrogate(error: UnicodeEncodeError) -> NoReturn:
-    """Raise UnreadableCellError for a text with half a character, which no message can hold."""
-    half = error.object[error.start]
-    raise UnreadableCellError(
-        f"feature {error.object!a}: expected text that UTF-8 can hold, found the lone surrogate {half!a}"
-    ) from error
+def _is_categorical(column: Any) -> bool:  # noqa: ANN401
+    return str(column.dtype).startswith(("Categorical", "Enum"))
 
 
-def number_of(value: Any, where: str) -> np.float32:  # noqa: ANN401  any number
-    """Return the value of a feature; UnreadableCellError if it is infinite, or 2^60 or more in size."""
-    try:
-        with np.errstate(over="ignore"):  # what overflows is refused below, in words
-            number = np.float32(value)
-    except OverflowError:  # an integer that no float holds
-        refuse_number(value, where)
-    if not abs(number) < TOO_LARGE and not math.isnan(number):
-        refuse_number(value, where)
-    return number
-
-
-def refuse_number(value: object, where: str) -> NoReturn:
-    """Raise UnreadableCellError for a number that can't be the value of a feature."""
-    found = value.item() if isinstance(value, np.generic) else value
-    raise UnreadableCellError(
-        f"{where}: expected a finite number below 2^60 (1.15e18) in size, found {reprlib.repr(found)}"
-    )
-
-
-def refuse_time(where: str, found: object) -> NoReturn:
-    """Raise UnreadableCellError for a time: only the user knows which part of it matters."""
-    raise UnreadableCellError(
-        f"{where}: expected a number, a text, a category or a boolean, found {found}: say what of the time matters, "
-        f"such as its hour and its weekday, as features of their own"
-    )
+def _spelled(cells: list[Any]) -> list[Any]:
+    """Return cells as the texts of categories; those that have none as they are."""
+    values = (None if is_missing(cell) else python_value(cell) for cell in cells)
+    return [value if (text := category_text(value)) is None else text for value in values]

@@ -26,20 +26,12 @@ from stream_apple.learners.losses import LOGISTIC, SOFTMAX
 from stream_apple.learners.options import CLASSES
 from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.scores import Scores
-from stream_apple.library.cells import unmasked
-from stream_apple.library.example_sets import as_set
-from stream_apple.library.featurizer import (
-    Featurizer,
-    are_numbers,
-    array_of,
-    check_rows,
-    column_name,
-    featurizer_of_rows,
-    maps_of,
-    rows_of_maps,
-)
+from stream_apple.library.cells import field_name, unmasked
+from stream_apple.library.example_sets import as_set, in_scale
+from stream_apple.library.featurizer import Featurizer, featurizer_of_rows
 from stream_apple.library.online import BEGINNING, OnlineLearner, probabilities_of
-from stream_apple.library.parameters import options_of, takes_options, truth, whole_number
+from stream_apple.library.parameters import mapping_of, options_of, takes_options, truth, whole_number
+from stream_apple.library.tables import are_numbers, array_of, check_rows, maps_of, rows_of_maps
 from stream_apple.library.targets import checked_classes, checked_labels, checked_weights, classes_in
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.monomials import Monomial
@@ -126,7 +118,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _begin(self, X: Any, y: NDArray[Any], options: LearnerOptions) -> Batch:  # noqa: ANN401, N803  scikit-learn's
         """Begin again with a new learner; return its first rows, X, of which y are the labels."""
-        featurizer = featurizer_of_rows(options)
+        featurizer = featurizer_of_rows(options, mapping_of(self))
         batch = self._rows(X, featurizer, reset=True)
         check_consistent_length(batch.labels, y)
         self._featurizer, self._online = featurizer, OnlineLearner(options, whole_number(self, "epoch_examples"))
@@ -166,7 +158,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if frame is not None:
             validate_data(self, X, reset=reset, skip_check_array=True)
             _check_some(frame.shape)
-            own = tuple(map(column_name, frame.columns))
+            own = tuple(map(field_name, frame.columns))
             if reset:
                 self._columns = own
             known = self._columns is None or set(own) == set(self._columns)
@@ -199,7 +191,7 @@ class _Apple(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if sample_weight is not None and not weights.any():
             raise ValueError("sample_weight: expected an example of a weight above 0, found that all weights are zero")
         shuffle = truth(self, "shuffle")
-        batch = batch._replace(labels=labels, weights=weights)
+        batch = batch._replace(labels=labels, weights=in_scale(weights))
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(1 << 31))
         number, passes, in_order = 0, 1, bool(self._online.options.ngrams)
         while number < passes:
@@ -240,7 +232,8 @@ class AppleClassifier(ClassifierMixin, _Apple):  # type: ignore[misc]  # scikit-
     `docs/configuration.md`: `method`, `bits`, `learning_rate`, `discretise` ...
     `paper` has those of the section `learner.paper`, which need `mixture=False`, as in `{"selection": "ssm"}`.
 
-    Columns of numbers are numbers; texts, booleans and categories are categories; missing cells are absent.
+    `categories`, `numbers`, `times`, `ignore` and so on are settings of the section `input`, whose rules say what cells
+    become: numbers are numbers; texts, booleans and categories are categories; missing cells are absent.
     """
 
     loss: str

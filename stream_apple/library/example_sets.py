@@ -5,6 +5,8 @@ Users of `fit` expect neither. So equal examples are put together first; an exam
 times, at places that follow from its content and the seed.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,19 @@ MOST_COPIES = 8
 
 _Words = NDArray[np.uint64]
 _ROUNDING = 1e-9
+
+
+def in_scale(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights of a set, float64[n], in the scale in which it is learned.
+
+    Weights whose mean is from 1 to MOST_COPIES may count rows, and stay as they are. Others, such as the 1/n of
+    boosting, only say which examples matter more. They would make the steps of the learner too small or too large, so
+    they get the mean 1. Examples of weight 0 are not in the set, and do not count.
+    """
+    positive = weights[weights > 0.0]
+    # The sum does not depend on the order, as the set does not.
+    mean = math.fsum(positive.tolist()) / max(1, len(positive))
+    return weights if not mean or 1.0 <= mean <= MOST_COPIES else weights / mean
 
 
 def as_set(batch: Batch, seed: int, *, ordered: bool = False) -> Batch:

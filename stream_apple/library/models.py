@@ -22,17 +22,10 @@ from stream_apple.config import Config, load
 from stream_apple.core.batch import Batch
 from stream_apple.errors import ConfigurationError
 from stream_apple.learners.scores import Scores
-from stream_apple.library.cells import MESSAGE, RECORD, unmasked
-from stream_apple.library.featurizer import (
-    Featurizer,
-    are_numbers,
-    array_of,
-    check_rows,
-    maps_of,
-    refuse_table,
-    rows_of_maps,
-)
+from stream_apple.library.cells import unmasked
+from stream_apple.library.featurizer import ROW, Featurizer
 from stream_apple.library.online import check_lengths, probabilities_of
+from stream_apple.library.tables import are_numbers, array_of, check_rows, maps_of, refuse_table, rows_of_maps
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.monitoring.monomials import Monomial
@@ -134,9 +127,11 @@ class LearnedModel:
         learner, mapping = model.learner, config.input.mapping()
         self.options = learner.options
         self.as_of = AsOf(model.topic, model.partition, model.next_offset, pointer.digest)
-        reading = MESSAGE if mapping is None else RECORD
         self._featurizer = Featurizer(
-            learner.options.wanted_columns(), reading, mapping, limits=settings_of(config).limits
+            learner.options.wanted_columns(),
+            mapping or ROW,
+            own_message=mapping is None,
+            limits=settings_of(config).limits,
         )
         self._featurizer.names = names
 

@@ -6,9 +6,9 @@ little more than its kernel.
 
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,28 @@ from stream_apple.core.batch import Batch
 from stream_apple.learners.loss_functions import write_probabilities
 from stream_apple.learners.port import RowInPlace
 from stream_apple.learners.scores import Scores
-from stream_apple.library.cells import UnreadableCellError
+from stream_apple.library.cells import UnreadableCellError, field_name
 from stream_apple.library.event_times import Time, milliseconds_of
-from stream_apple.library.featurizer import LARGE, Featurizer
+from stream_apple.library.featurizer import EXACT, Featurizer
 from stream_apple.library.online import BOUND, OnlineLearner, check_lengths
 
 _ROOM = 64  # features for which there is room at first
 _MOST_PLANS = 64  # how many sets of names are remembered
 _NUMBERS = frozenset({float, int})
-_Plan = tuple[Callable[[Mapping[Any, Any]], tuple[Any, ...]], NDArray[np.uint64], tuple[Any, ...]]
+_TEXT = frozenset({str})
+
+
+class _Plan(NamedTuple):
+    """What is done with maps of the same names.
+
+    order  the names, in the order in which their features are taken
+    take   returns the values of a map in this order
+    keys   the keys of numbers, uint64[k]; None if some numbers are no features with their own values
+    """
+
+    order: tuple[Any, ...]
+    take: Callable[[Mapping[Any, Any]], tuple[Any, ...]]
+    keys: NDArray[np.uint64] | None
 
 
 class OneRow:
@@ -105,7 +118,7 @@ class OneRow:
         """Return a batch of one row, without a label; ValueError for a row of more than `most_features`."""
         _check_map(x)
         if self.sort_names:
-            x = {name: x[name] for name in sorted(x, key=str)}
+            x = {name: x[name] for name in _in_order(x)}
         batch = self.featurizer.maps([x])
         check_lengths(batch, self.online.most_features, BOUND)
         return batch
@@ -123,13 +136,14 @@ class OneRow:
         plan = self._plans.get(names)
         if plan is None:
             plan = self._new_plan(names)
-        take, keys, order = plan
+        order, take, keys = plan
         taken = take(x)
         # If a value is NaN, as the sum shows, or large, or no number, each value is checked by `_by_cell`.
         if (
-            _NUMBERS.issuperset(map(type, taken))
-            and min(taken, default=0) > -LARGE
-            and max(taken, default=0) < LARGE
+            keys is not None
+            and _NUMBERS.issuperset(map(type, taken))
+            and min(taken, default=0) > -EXACT
+            and max(taken, default=0) < EXACT
             and not math.isnan(sum(taken))
         ):
             size = len(taken)
@@ -173,14 +187,19 @@ class OneRow:
         return self._row
 
     def _new_plan(self, names: tuple[Any, ...]) -> _Plan:
-        """Return, for these names, the function that takes their values from a map, their keys, and their order."""
-        order = tuple(sorted(names, key=str)) if self.sort_names else names
+        """Return the plan for these names."""
+        order = tuple(_in_order(names)) if self.sort_names else names
         take = itemgetter(*order) if len(order) > 1 else lambda x: tuple(x[name] for name in order)
-        keys = np.array([self.featurizer.number_key(name) for name in order], np.uint64)
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
-        self._plans[names] = take, keys, order
-        return self._plans[names]
+        plan = self._plans[names] = _Plan(order, take, self.featurizer.keys_of(order))
+        return plan
+
+
+def _in_order(names: Iterable[Any]) -> list[Any]:
+    """Return names in the order of their texts."""
+    found = list(names)
+    return sorted(found, key=None if _TEXT.issuperset(map(type, found)) else field_name)
 
 
 def _check_map(x: object) -> None:

@@ -1,19 +1,23 @@
-"""The options of the learner `apple` as parameters of an estimator, with the same names, defaults, and bounds.
+"""Settings as parameters of an estimator, with the same names, defaults, and bounds.
 
-The parameters are the settings of the section `learner`; `paper` has those of `learner.paper`, by name.
+The parameters are the options of the learner `apple`, which are the settings of the section `learner`, and the settings
+of the section `input` about features; `paper` has the settings of `learner.paper`, by name.
 A class that is decorated with `takes_options` gets an `__init__` whose signature has all options and its own
 parameters, so that `inspect`, tab completion, scikit-learn's `get_params` and River's `clone` see them.
 """
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
 from stream_apple.learners.options import SYSTEMS
 from stream_apple.learners.port import LearnerOptions
+from stream_apple.library.cells import field_name
+from stream_apple.library.featurizer import ROW
 from stream_apple.nearest_names import nearest_names
+from stream_apple.records.mapping import InputMapping
 
 _C = TypeVar("_C", bound=type)
 DERIVED = frozenset({"loss", "classes"})
@@ -28,13 +32,17 @@ OPTIONS: Mapping[str, object] = {
 }
 """Name -> default of each parameter that is an option; None for an empty table."""
 
+_OF_INPUT = ("features", "separator", "ignore", "categories", "numbers", "times", "time_zone", "unreadable")
+_INPUT: Mapping[str, object] = {name: getattr(ROW, name) or None for name in _OF_INPUT}
+"""Name -> default of each parameter that is a setting of the section `input`."""
+
 
 def takes_options(**own: object) -> Callable[[_C], _C]:
-    """Give a class an `__init__` that stores its own parameters, all options, and `paper`, under their names.
+    """Give a class an `__init__` that stores its own parameters and all that are settings, under their names.
 
     own  name -> default
     """
-    defaults = {**own, **OPTIONS, "paper": None}
+    defaults = {**own, **OPTIONS, "paper": None, **_INPUT}
     parameters = [
         inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
         *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in defaults.items()),
@@ -67,6 +75,30 @@ def options_of(estimator: object, **derived: Any) -> LearnerOptions:  # noqa: AN
     chosen = {name: getattr(estimator, name) for name in OPTIONS}
     chosen |= {name: _DECLARED[name].default for name, value in chosen.items() if value is None}
     return SYSTEMS["apple"].new_options(**chosen, **_paper_of(estimator), **derived)
+
+
+def mapping_of(estimator: object) -> InputMapping:
+    """Return the mapping of an estimator's parameters; ValueError if they are not what the section `input` takes."""
+    chosen = {name: _as_list(getattr(estimator, name)) for name in _OF_INPUT}
+    if chosen == _INPUT:
+        return ROW
+    from stream_apple.config.input_settings import InputSettings
+    from stream_apple.config.validation_errors import expected
+
+    given = {name: value for name, value in chosen.items() if value is not None}
+    try:
+        settings = InputSettings.model_validate({"label": "", "weight": "", "id": "", **given})
+    except ValueError as error:
+        faults: Any = error  # pydantic's
+        name = str(faults.errors()[0]["loc"][0])
+        wanted = expected(InputSettings.model_json_schema()["properties"][name])
+        raise ValueError(f"{name}: expected {wanted}, found {chosen[name]!r}") from None
+    return settings.mapping() or ROW
+
+
+def _as_list(value: object) -> object:
+    """Return an array or so of names as a list of texts, by which the mapping knows columns; all else as is."""
+    return value if isinstance(value, str) or not isinstance(value, Iterable) else [field_name(name) for name in value]
 
 
 def _paper_of(estimator: object) -> Mapping[str, Any]:

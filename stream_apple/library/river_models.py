@@ -18,10 +18,11 @@ from stream_apple.learners.options import CLASSES
 from stream_apple.learners.port import LearnerOptions
 from stream_apple.library.cells import is_missing
 from stream_apple.library.event_times import Time, milliseconds_of, span_of
-from stream_apple.library.featurizer import column_name, featurizer_of_rows, refuse_table
+from stream_apple.library.featurizer import featurizer_of_rows
 from stream_apple.library.one_row import OneRow
 from stream_apple.library.online import BEGINNING, OnlineLearner, probabilities_of
-from stream_apple.library.parameters import options_of, takes_options, truth, whole_number
+from stream_apple.library.parameters import mapping_of, options_of, takes_options, truth, whole_number
+from stream_apple.library.tables import refuse_table
 from stream_apple.library.targets import checked_classes, checked_label, checked_labels, checked_weight, checked_weights
 from stream_apple.monitoring.explanation import Contribution, explain_row, heaviest
 from stream_apple.monitoring.monomials import Monomial
@@ -92,7 +93,8 @@ class _Apple(base.Estimator):
                 f"{self.epoch_examples!r} and {self.epoch_length!r}"
             )
         online = OnlineLearner(options, whole_number(self, "epoch_examples"), span_of(self.epoch_length))
-        return OneRow(online, featurizer_of_rows(options), sort_names=truth(self, "sort_names") and not options.ngrams)
+        featurizer = featurizer_of_rows(options, mapping_of(self))
+        return OneRow(online, featurizer, sort_names=truth(self, "sort_names") and not options.ngrams)
 
     def _options(self) -> LearnerOptions:
         raise NotImplementedError
@@ -104,11 +106,7 @@ class _Apple(base.Estimator):
             read = nw.from_native(frame, eager_only=True)
         except TypeError:
             refuse_table(frame, "a frame")
-        for name in read.columns:
-            column_name(name)  # which refuses what is no name
-        if self._model.sort_names and read.columns:
-            read = read.select([nw.col(name) for name in sorted(read.columns, key=str)])  # a name may be a whole number
-        return self._model.featurizer.frame(read)
+        return self._model.featurizer.frame(read, sort_names=self._model.sort_names)
 
     def _learn_rows(self, batch: Batch, times: Iterable[Time] | None) -> None:
         """Learn all rows, in order; `times` has the time of each, if epochs are spans of time."""
@@ -126,8 +124,8 @@ class AppleRegressor(_Apple, base.MiniBatchRegressor):
                     of the map; it gives the bits of a worker whose messages have this order
 
     All other parameters are options of the learner, by the names, defaults and bounds of the section `learner` of
-    `docs/configuration.md`; `paper` has those of `learner.paper`, by name. Numbers are numbers, texts and booleans are
-    categories, a map is a namespace.
+    `docs/configuration.md`; `paper` has those of `learner.paper`, by name. `categories`, `numbers`, `times`, `ignore`
+    and so on are settings of its section `input`, by the rules of which values become features.
 
     >>> from river import datasets, evaluate, metrics
     >>> from stream_apple.river import AppleRegressor
@@ -169,8 +167,8 @@ class AppleClassifier(_Apple, base.MiniBatchClassifier):
                     of the map; it gives the bits of a worker whose messages have this order
 
     All other parameters are options of the learner, by the names, defaults and bounds of the section `learner` of
-    `docs/configuration.md`; `paper` has those of `learner.paper`, by name. Numbers are numbers, texts and booleans are
-    categories, a map is a namespace.
+    `docs/configuration.md`; `paper` has those of `learner.paper`, by name. `categories`, `numbers`, `times`, `ignore`
+    and so on are settings of its section `input`, by the rules of which values become features.
 
     >>> from river import datasets, evaluate, metrics
     >>> from stream_apple.river import AppleClassifier

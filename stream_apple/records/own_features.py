@@ -11,6 +11,7 @@ from stream_apple.records.message.example import Features
 from stream_apple.records.message.reasons import Reason
 from stream_apple.records.parsing import RefusedError
 from stream_apple.records.spelling import are_values, in_json
+from stream_apple.records.values import float_of
 
 PACKED = frozenset({"indices", "values"})
 
@@ -41,25 +42,25 @@ def _values(features: object, namespace: str | None) -> dict[str, float]:
         where = f"{namespace}: {_name(name)}" if namespace else _name(name)
         if value is None:
             continue
-        full, number = name, value
+        full, number = name, float_of(value)
         if isinstance(value, str):
             if name in PACKED and not namespace:
                 raise RefusedError(
                     Reason.WRONG_TYPE, f"numbers, or bytes as packed features, under {name!r}", repr(value)
                 )
             full, number = f"{name}={value}", 1.0
-        elif not isinstance(value, int | float):
+        elif number is None:
             others = "a section `input` reads lists and deeper maps, too"
             expected = f"a number, true, false or a text as value of feature {where!r} ({others})"
             raise RefusedError(Reason.WRONG_TYPE, expected, in_json(value))
-        elif isinstance(value, float) and isnan(value):
+        elif isnan(number):
             continue
         if not are_values([number]):
             expected = f"a number below 2^60 in size as value of feature {where!r}"
             raise RefusedError(Reason.OVERFLOW, expected, in_json(value))
         if full in found:
             raise RefusedError(Reason.DUPLICATE_KEY, "each feature once", f"{full!r} again")
-        found[full] = float(number)
+        found[full] = number
     return found
 
 

@@ -42,7 +42,7 @@ def in_json(value: object) -> str:
         return repr(value)
     try:
         return json.dumps(value, ensure_ascii=False)
-    except TypeError:  # times, or keys that are no text
+    except (TypeError, ValueError):  # times, keys that are no text, or a map that holds itself
         return str(value) if isinstance(value, date | time | UUID | Decimal) else repr(value)
 
 

@@ -162,7 +162,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "learners.tuples.options": {"learners"},
     "stream": set(),
-    "stream.log": {"config", "errors"},
+    "stream.log": {"config", "records", "errors"},
     "stream.positions": {"records.message", "stream.log"} | _GROUND,
     "stream.model": _CORE | {"records", "stream.log", "stream.positions", "config", "errors"},
     "stream.partitions": {"records", "stream.log", "stream.model", "stream.positions", "config", "errors"},

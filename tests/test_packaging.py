@@ -150,10 +150,8 @@ def test_every_library_is_declared(distributions: Distributions) -> None:
     named = {"sklearn": "scikit-learn", "google": "protobuf", "grpc_tools": "grpcio-tools"}
     libraries = {named.get(name, name.replace("_", "-")) for name in imported}
     # These come with numba and pydantic, in the versions that they need.
-    # The others are what confluent-kafka's client of a registry imports.
-    of_the_client = {"attrs", "authlib", "cachetools", "certifi", "httpx2"}
     of_the_server = {"uvloop"}  # which uvicorn takes if it is there
-    assert libraries - {"llvmlite", "pydantic-core"} == set(required) - of_the_client - of_the_server
+    assert libraries - {"llvmlite", "pydantic-core"} == set(required) - of_the_server
 
 
 def test_the_page_of_an_index_has_no_dead_links(distributions: Distributions) -> None:

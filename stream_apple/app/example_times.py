@@ -12,9 +12,10 @@ from stream_apple.config import Config
 from stream_apple.records.mapper import RecordMapper, fields_of
 from stream_apple.records.parsing import parsed_record
 from stream_apple.records.spelling import ParseError
+from stream_apple.stream.log.contents import content_of
 
 if TYPE_CHECKING:
-    from stream_apple.stream.log.ports import Place
+    from stream_apple.stream.log.ports import Place, Record
 
 _MOST_READ = 10_000
 """So many records of a partition are read for the times of some of them."""
@@ -55,14 +56,15 @@ class ExampleTimes:
             for records in reader.read_to(ends):
                 for topic, record in records:
                     address = topic, record.partition(), record.offset()
-                    time_ms = self._time(record.value()) if address[2] in wanted[address[:2]] else None
+                    time_ms = self._time(record) if address[2] in wanted[address[:2]] else None
                     if time_ms is not None:
                         found[address] = time_ms
         return found
 
-    def _time(self, value: bytes | None) -> int | None:
+    def _time(self, record: "Record") -> int | None:
         assert self._mapper is not None
+        value = content_of(record, framed=self._schemas is not None) or b""
         try:
-            return self._mapper.name_and_time(fields_of(parsed_record(value or b"", self._schemas)))[1]
+            return self._mapper.name_and_time(fields_of(parsed_record(value, self._schemas)))[1]
         except ParseError:
             return None

@@ -23,6 +23,7 @@ from stream_apple.monitoring.inspection import plain
 from stream_apple.records.message.decode import Decoder
 from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.records.message.prediction_formats import decode_prediction
+from stream_apple.stream.log.contents import content_of
 from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed, Record
 from stream_apple.stream.model.partition_model import BatchResult, PartitionModel
@@ -84,7 +85,7 @@ def explain_prediction(sources: Sources, decoder: Decoder, committed: Committed,
     found: list[Explanation] = []
 
     def look(batch: Batch, start: int, _stop: int) -> None:
-        names.add(names_in(decoder.message(record.value()), names.ngrams))
+        names.add(names_in(decoder.message(content_of(record, framed=decoder.framed)), names.ngrams))
         found.extend(explain_scores(model.learner, names, batch.select(np.array([start]))))
 
     model.publish_from = offset

@@ -23,6 +23,7 @@ from stream_apple.records.mapping import ALL, OWN_MESSAGE
 from stream_apple.records.parsing import parsed_record
 from stream_apple.records.spelling import ParseError
 from stream_apple.records.weights import WeightScale
+from stream_apple.stream.log.contents import content_of
 from stream_apple.stream.log.ports import Record
 
 _RECORDS, _PARTITIONS = 500, 16
@@ -97,7 +98,7 @@ def _newest(config: Config, cluster: Cluster, topic: str) -> Sequence[Record]:
 def _content(record: Record, schemas: Schemas | None) -> object:
     """Return what the record holds, or the ParseError that says why it can't be read; BrokerError as of `schemas`."""
     try:
-        return parsed_record(record.value() or b"", schemas)
+        return parsed_record(content_of(record, framed=schemas is not None) or b"", schemas)
     except ParseError as error:
         return error
 

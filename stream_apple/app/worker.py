@@ -58,7 +58,7 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
     decoder = settings.decoder()
     names = Names(ngrams=ngrams_of(settings.options))
     watch = InputWatch(settings.mapping, settings.schemas)
-    metrics, health, observer = Metrics(), Health(), WorkerObserver(names, message=decoder.message, watch=watch)
+    metrics, health, observer = Metrics(), Health(), WorkerObserver(names, decoder=decoder, watch=watch)
     metrics.describe(
         about(config), config.worker.snapshot_interval / 1000, config.epochs.length / 1000, threads_of(config)
     )

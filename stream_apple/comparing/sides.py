@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from stream_apple.comparing.pairing import Placed
 from stream_apple.records.message.decode import Decoder
 from stream_apple.records.message.prediction_formats import decode_prediction
-from stream_apple.stream.log.columns import values_of
+from stream_apple.stream.log.contents import contents_of
 from stream_apple.stream.log.ports import LogRange, Place, Record
 from stream_apple.untrusted import real_number
 
@@ -89,6 +89,6 @@ def answers_in(records: Sequence[Record], examples: str) -> Iterator[Placed[Side
 
 def weights_in(records: Sequence[Record], decoder: Decoder) -> Iterator[Placed[SideAnswer]]:
     """Yield the importance weights of examples; records that can't be used are left out, as they have no answer."""
-    decoded = decoder.decode(values_of(records))
+    decoded = decoder.decode(contents_of(records, framed=decoder.framed))
     for row, weight in zip(decoded.rows.tolist(), decoded.batch.weights.tolist(), strict=True):
         yield Placed(records[row].offset(), SideAnswer(weight))

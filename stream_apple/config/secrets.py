@@ -5,6 +5,7 @@ calls `shown`; `conceal` is for text of others, such as an error of librdkafka t
 """
 
 import re
+from base64 import b64encode
 
 HIDDEN = "***"
 
@@ -72,6 +73,8 @@ _PUBLIC = frozenset(
     }
 )
 
+_BASIC = "auth.user.info"
+"""A property whose value is sent as HTTP's header for basic authentication, in base64."""
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 _ADDRESSES = ("bootstrap.servers", "metadata.broker.list")
 _CREDENTIALS = re.compile(r"//[^/\s]*@")
@@ -111,7 +114,10 @@ def remember(name: str, value: object) -> None:
     if not isinstance(value, str) or not (_is_certainly_secret(name.lower()) or holds_key(value)):
         return
     # A part is repeated as well as the whole: a line of a key, or the rest of a list from a fault on.
-    for part in (value, *(word for word in value.split() if len(word) >= _WORD)):
+    parts = [value, *(word for word in value.split() if len(word) >= _WORD)]
+    if _BASIC in name.lower():
+        parts += [value.partition(":")[2], b64encode(value.encode()).decode()]
+    for part in parts:
         if len(part) >= _SHORTEST:
             _concealed[part] = _pattern(part)
 

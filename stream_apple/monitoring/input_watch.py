@@ -15,6 +15,7 @@ from stream_apple.records.mapping import OWN_MESSAGE, InputMapping
 from stream_apple.records.parsing import parsed_record
 from stream_apple.records.spelling import ParseError
 from stream_apple.records.weights import WeightScale
+from stream_apple.stream.log.contents import content_of
 from stream_apple.stream.log.ports import Record
 
 _MOST_BYTES = 16 << 20
@@ -44,7 +45,7 @@ class InputWatch:
         if self._left <= 0:
             return
         for record in records[: self._left]:
-            value = record.value() or b""
+            value = content_of(record, framed=self._schemas is not None) or b""
             self._bytes_left -= len(value)
             self._waiting.append(value)
         self._left = self._left - len(records) if self._bytes_left > 0 else 0

@@ -30,7 +30,7 @@ MEMBER_METRICS = (
     Metric(
         "schema_wait_seconds",
         Gauge,
-        "For how long the partition has waited for a schema that the registry does not tell; 0 if it waits for none.",
+        "For how long the partition has waited for a schema that the registry has not given; 0 if it waits for none.",
         BY_PARTITION,
     ),
     Metric("dead_letters_total", Counter, "Records sent to the dead-letter topic.", ("partition", "reason")),

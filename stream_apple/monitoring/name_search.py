@@ -21,7 +21,7 @@ from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.inspection import view_model
 from stream_apple.records.message.decode import Decoder
 from stream_apple.records.message.feature_names import Names, names_in
-from stream_apple.stream.log.columns import values_of
+from stream_apple.stream.log.contents import contents_of
 from stream_apple.stream.log.log_scan import LogScan
 from stream_apple.stream.log.ports import AbortableError
 from stream_apple.stream.model.partition_model import PartitionModel
@@ -64,7 +64,7 @@ def find_names(
     read, offsets = 0, range(start, wanted.before)
     with closing(LogScan(logs, topic, wanted.partition, offsets, _PORTION, patience_s=_PATIENCE_S)) as scan:
         for records in scan.batches():
-            read += take_names(values_of(records), decoder, names, left)
+            read += take_names(contents_of(records, framed=decoder.framed), decoder, names, left)
             if not left or read > _MOST_BYTES or is_over():
                 break
     return frozenset(left)

@@ -20,7 +20,9 @@ from stream_apple.monitoring.partition_history import (
     point_of,
     points_of,
 )
+from stream_apple.records.message.decode import Decoder
 from stream_apple.records.message.feature_names import Names, names_in
+from stream_apple.stream.log.contents import content_of
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.partition_model import BatchResult
@@ -47,7 +49,7 @@ class DeadLetter(NamedTuple):
 class WorkerObserver:
     """The observer of one worker; any thread may read `names`.
 
-    message  returns a record's value in the product's own format, see `Decoder.message`
+    decoder  reads the records; None: they are messages in the product's own format
     watch    looks at the first records; None: nobody does
     """
 
@@ -55,11 +57,11 @@ class WorkerObserver:
         self,
         names: Names | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        message: Callable[[bytes | None], bytes | None] = lambda value: value,
+        decoder: Decoder | None = None,
         watch: InputWatch | None = None,
     ) -> None:
         self.names = Names() if names is None else names
-        self._message = message
+        self._decoder = decoder
         self._watch = watch
         self._now_ms = now_ms
         self._owned: Callable[[], Mapping[int, Partition]] = dict
@@ -116,7 +118,11 @@ class WorkerObserver:
         sample, self._sample = self._sample, None
         if sample is None:
             return False
-        self.names.add(names_in(self._message(sample.value()), self.names.ngrams))
+        decoder = self._decoder
+        message = sample.value()
+        if decoder is not None:
+            message = decoder.message(content_of(sample, framed=decoder.framed))
+        self.names.add(names_in(message, self.names.ngrams))
         return True
 
     def take_points(self) -> None:

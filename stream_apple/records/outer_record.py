@@ -16,10 +16,10 @@ from uuid import UUID
 
 import msgpack
 
-from stream_apple.records.framing import Schemas
+from stream_apple.records.framing import Schemas, frame_of
 from stream_apple.records.mapper import RecordMapper, fields_of
 from stream_apple.records.mapping import FieldKind, InputMapping
-from stream_apple.records.message.first_bytes import is_json, schema_of
+from stream_apple.records.message.first_bytes import is_json
 from stream_apple.records.message.json_text import with_members
 from stream_apple.records.message.outer_map import LabelAndWeight, key_of_id, map_header
 from stream_apple.records.message.reasons import Reason
@@ -100,7 +100,7 @@ class OuterRecords:
         mapping = self._mapping
         if name is None:
             raise RefusedError(Reason.NO_ID, f"an id as {mapping.id!r}, by which outcomes are matched", "none")
-        if schema_of(value) is not None:
+        if frame_of(value) is not None:
             value = packed_record(fields, self._mapper)
             check_size(value, max_bytes)
         names = frozenset(name for name in (mapping.label, mapping.weight) if name in fields)

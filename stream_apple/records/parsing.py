@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import msgpack
 
-from stream_apple.records.framing import Schemas
-from stream_apple.records.message.first_bytes import FRAME_BYTES, is_json, schema_of
+from stream_apple.records.framing import Schemas, frame_of
+from stream_apple.records.message.first_bytes import is_json, schema_of
 from stream_apple.records.message.found import foreign
 from stream_apple.records.message.json_text import MOST_NESTED, JsonError, is_nested, parsed
 from stream_apple.records.message.reasons import Reason
@@ -107,12 +107,12 @@ def parsed_record(value: bytes, schemas: Schemas | None = None) -> object:
     are msgpack. RefusedError if it can't be read; ParseError if it has too many parts; BrokerError as of
     `Schemas.parsed`.
     """
-    schema = schema_of(value)
-    if schema is not None and schemas is not None:
-        found = schemas.parsed(schema, value[FRAME_BYTES:])
+    frame = None if schemas is None else frame_of(value)
+    if schemas is not None and frame is not None:
+        found = schemas.parsed(frame[0], value[frame[1] :])
         check_nesting(found)
         return found
-    if schema is not None:
+    if (schema := schema_of(value)) is not None:
         framed = f"a record framed by schema {schema} of a registry (registry.url names it)"
         raise RefusedError(Reason.MALFORMED, _MAP_OR_OBJECT, framed)
     if is_json(value):

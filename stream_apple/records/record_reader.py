@@ -23,6 +23,7 @@ class MappedReader:
     def __init__(self, mapping: InputMapping, schemas: Schemas | None = None) -> None:
         self._mapper = RecordMapper(mapping)
         self._schemas = schemas
+        self.framed = schemas is not None
         self._names = mapping.names
 
     def read(self, values: Sequence[bytes | None], max_record_bytes: int) -> ReadRecords:

@@ -7,11 +7,11 @@ import msgpack
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema
-from confluent_kafka.schema_registry.error import SchemaRegistryError
 from support.topics import TopicFactory, create_worker_topics
 from support.waiting import DEADLINE_S
 
 from stream_apple.adapters.registry import schema_registry
+from stream_apple.adapters.registry.registry_client import AnswerError, MissingError
 from stream_apple.app import record_check
 from stream_apple.app.record_check import check_records
 from stream_apple.config import Config
@@ -140,18 +140,20 @@ def test_the_fields_are_shown(kafka: str, topic: TopicFactory) -> None:
 
 
 class Registry:
-    """A registry's client that knows one schema."""
+    """A registry's client that knows one schema, and does not reach the registry for another."""
 
-    def get_schema(self, schema: int) -> Schema:
+    def schema(self, schema: int | str) -> tuple[Schema, dict[str, str]]:
         """Return it, or refuse another number."""
+        if schema == 8:
+            raise MissingError("no such schema (HTTP status 404, error code 40403)")
         if schema != 7:
-            raise SchemaRegistryError(404, 40403, "no such schema")
-        return Schema('{"type": "record", "name": "R", "fields": [{"name": "clickd", "type": "int"}]}', "AVRO")
+            raise AnswerError("ConnectError: refused")
+        return Schema('{"type": "record", "name": "R", "fields": [{"name": "clickd", "type": "int"}]}', "AVRO"), {}
 
 
 def test_records_with_a_schema(kafka: str, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are looked at like others; nothing was said of a mistyped path, nor of a registry that is not there."""
-    monkeypatch.setattr(schema_registry, "_client", lambda _: Registry())
+    monkeypatch.setattr(schema_registry, "RegistryClient", lambda _: Registry())
     monkeypatch.setattr(record_check, "registry_of", lambda config, _: schema_registry.registry_of(config, 0.2))
     topics = create_worker_topics(topic)
     settings: Settings = {"input": {"label": "clicked", "features": "*"}, "registry": {"url": "http://registry:8081"}}
@@ -159,10 +161,14 @@ def test_records_with_a_schema(kafka: str, topic: TopicFactory, monkeypatch: pyt
     (text,) = notes(kafka, topics, settings)
     assert text.startswith("input.label: none of the 1 newest records has a field 'clicked', found only 'clickd'")
     write(kafka, topics["examples"], b"\0\0\0\0\x08\x02")
+    assert "1 of the 2 newest records are dead letters by [input]" in notes(kafka, topics, settings)[-1]
+    write(kafka, topics["examples"], b"\0\0\0\0\x09\x02")
     config = Config.model_validate({"kafka": {"bootstrap.servers": kafka}, "topics": topics, **settings})
     (fault,) = check_records(config)
     assert (fault.verdict, fault.subject) == ("fault", "registry.url")
-    assert fault.text.startswith("expected schema 8 from http://registry:8081 within 0.2 s, found: no such schema")
+    assert fault.text.startswith(
+        "expected schema 9 from http://registry:8081 within 0.2 s, found: ConnectError: refused"
+    )
 
 
 def test_impressions_before_there_are_examples(kafka: str, topic: TopicFactory) -> None:

@@ -96,15 +96,15 @@ class Known:
             parsed_json,
         ]
 
-    def parsed(self, schema: int, payload: bytes) -> object:
+    def parsed(self, schema: int | str, payload: bytes) -> object:
         """Return what the payload holds."""
-        return self._parsers[schema](payload)
+        return self._parsers[int(schema)](payload)
 
-    def known(self, schema: int) -> bool:
+    def known(self, schema: int | str) -> bool:
         """All are."""
-        return schema < len(self._parsers)
+        return int(schema) < len(self._parsers)
 
-    def fault(self, schema: int) -> str:
+    def fault(self, schema: int | str) -> str:
         """Return nothing: there is none."""
         return f"{schema} is known"
 

@@ -29,6 +29,7 @@ from support.worker_process import WorkerProcess
 from stream_apple.records.message.prediction_formats import decode_prediction
 
 EACH = 400
+NO_SCHEMA = (1 << 31) - 1
 INPUT = {"label": "delayed", "timestamp": "scheduled", "features": "*"}
 SETTINGS = [
     *("--label", "delayed", "--timestamp", "scheduled", "--features", "*"),
@@ -214,17 +215,17 @@ def test_each_format_and_a_registry_that_is_down(
         registry.start()
         worker.wait_until(lambda: answered(0) == 4 * EACH, "the registry is there again", pause_s=0.3)
         worker.wait_for_event("schema_found")
-        send([framed(1 << 31, b"x"), *values[:1]], partition=1)
-        missing = worker.wait_for_event("schema_awaited", schema=1 << 31)
-        assert "404" in missing["error"]
         send([values[0][:-1]])
         worker.wait_until(
             lambda: read_to_end(kafka, topics["dead_letters"])[0], "a broken record is refused", pause_s=0.3
         )
+        send([framed(NO_SCHEMA, b"x"), *values[:1]], partition=1)
+        missing = worker.wait_for_event("schema_refused", schema=NO_SCHEMA)
+        assert "40403" in missing["error"]
+        worker.wait_until(lambda: answered(1) == EACH + 1, "the partition continues", pause_s=0.3)
         assert worker.terminate() == 0
     letters = read_to_end(kafka, topics["dead_letters"])[0]
-    assert [each.value() for each in letters] == [values[0][:-1]]
-    assert answered(1) == EACH
+    assert [each.value() for each in letters] == [values[0][:-1], framed(NO_SCHEMA, b"x")]
 
     file = tmp_path / "flights.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))

@@ -49,16 +49,16 @@ class Told:
     def __init__(self, content: object) -> None:
         self._content = content
 
-    def parsed(self, schema: int, payload: bytes) -> object:
+    def parsed(self, schema: int | str, payload: bytes) -> object:
         """Whatever the payload is."""
         assert (schema, payload) == (7, b"payload")
         return self._content
 
-    def known(self, schema: int) -> bool:
+    def known(self, schema: int | str) -> bool:
         """Always."""
         return schema == 7
 
-    def fault(self, schema: int) -> str:
+    def fault(self, schema: int | str) -> str:
         """Never asked."""
         raise AssertionError(schema)
 

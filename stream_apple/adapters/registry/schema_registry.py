@@ -1,54 +1,65 @@
 """The schemas of a registry with Confluent's protocol; each is asked for once and kept.
 
-If the registry does not give a schema, as it is down or has no such number, it is asked again and again: the records
-may be readable later, so they must never become dead letters.
+A registry that does not answer is asked again and again: the records may be readable later, so they must not become
+dead letters. A registry that does answer decides: if a schema can't be read, or still does not exist after some
+seconds, its records are dead letters.
 """
 
-import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from json import JSONDecodeError
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+import structlog
+
+from stream_apple.adapters.registry.payloads import Parse, SchemaError
+from stream_apple.adapters.registry.registry_client import AnswerError, MissingError, RegistryClient
 from stream_apple.config import Config
 from stream_apple.config.secrets import conceal
-from stream_apple.errors import BrokerError, ConfigurationError
-from stream_apple.records.parsing import parsed_json
+from stream_apple.errors import BrokerError
+from stream_apple.records.framing import SchemaId
+from stream_apple.records.message.reasons import Reason
+from stream_apple.records.parsing import RefusedError, parsed_json
 
 if TYPE_CHECKING:
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-
-Parse = Callable[[bytes], object]
-"""What a payload of one schema holds; RefusedError if it is none."""
+    from confluent_kafka.schema_registry import Schema
 
 PATIENCE_S = 15.0
-"""Seconds that a command waits for a schema that it must know, more than a request may take; a worker holds the
-partition instead."""
+"""Seconds for which a schema that the registry says it does not have may still come, as one that was just registered
+does; and seconds that a command waits for a registry that does not answer. A worker holds the partition instead."""
 _REGISTER_S = 60.0  # a worker may start together with its registry
 _AGAIN_S, _AGAIN_MOST_S = 0.5, 15.0
-_DEFAULTS: dict[str, str | float | bool] = {"timeout": 10.0, "max.retries": 0}  # who asks again is this module
-_ANSWER, _SCHEMA = "an answer", "a schema"
-_EXTRA = "install the extra `registry`: pip install 'stream-apple[registry]'"
+_LARGEST_NUMBER = 2**31 - 1
+_MOST_ASKING = 8
+"""How many schemas are asked for at the same time: bytes that only look like frames may name any number of them."""
+_MOST_REFUSED = 10_000
+_LONGEST_FAULT = 400
+_NEVER = float("inf")
+
+_log = structlog.get_logger()
 
 
-class _Asked(NamedTuple):
-    """A schema that is not known yet.
+class _Awaited(NamedTuple):
+    """A schema that is not known.
 
-    fault   why; "" until the registry has answered, or failed to
-    again   seconds of the clock at which it is asked for again; infinite while it is
-    wait_s  between the last two times
+    fault    why; "" until the registry has answered, or failed to
+    again    seconds of the clock at which it is asked for again; infinite while it is
+    wait_s   between the last two times
+    missing  seconds of the clock at which the registry first said that it does not have the schema
+    refused  whether its records are dead letters, because the registry has said so for long enough
     """
 
     fault: str
     again: float
     wait_s: float
+    missing: float = _NEVER
+    refused: bool = False
 
 
 class SchemaRegistry:
-    """Tells what framed records hold. Any thread may ask; ConfigurationError for properties that no client takes.
+    """Reads framed records. Any thread may call it; ConfigurationError for properties that no client takes.
 
-    patience_s  how many seconds `parsed` waits for a schema
+    patience_s  for how many seconds `parsed` waits for a schema, and for which the registry may not have it
     """
 
     def __init__(
@@ -58,33 +69,45 @@ class SchemaRegistry:
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._url = str(properties["url"])
-        self._client = _client(_DEFAULTS | dict(properties))
+        self._client = RegistryClient(properties)
         self._now = now
         self._patience_s = patience_s
-        self._parsers: dict[int, Parse] = {}
-        self._asked: dict[int, _Asked] = {}
+        self._parsers: dict[SchemaId, Parse] = {}
+        self._awaited: dict[SchemaId, _Awaited] = {}
+        self._asking = 0
         self._registered: dict[str, int] = {}
         self._lock = threading.Lock()
 
-    def known(self, schema: int) -> bool:
-        """Whether the schema is known; if not, another thread asks for it, unless it has just been asked for."""
-        if schema in self._parsers:
+    def known(self, schema: SchemaId) -> bool:
+        """Return whether records of the schema can be read or refused; if not, another thread asks the registry.
+
+        That happens at most every 15 seconds, at first more often. A refused schema is asked for again, too: it may
+        have been registered since.
+        """
+        if schema in self._parsers or _is_impossible(schema):
             return True
         with self._lock:
-            last = self._asked.get(schema, _Asked("", self._now(), _AGAIN_S))
-            if last.again <= self._now():
-                self._asked[schema] = last._replace(again=float("inf"))
+            if schema in self._parsers:  # since a moment ago
+                return True
+            last = self._awaited.get(schema, _Awaited("", self._now(), _AGAIN_S))
+            if last.again <= self._now() and self._asking < _MOST_ASKING:
+                self._asking += 1
+                self._awaited[schema] = last._replace(again=_NEVER)
                 threading.Thread(target=self._ask, args=(schema, last), name="schema", daemon=True).start()
-        return False
+                return False
+            return last.refused and last.again != _NEVER
 
-    def fault(self, schema: int) -> str:
+    def fault(self, schema: SchemaId) -> str:
         """Return why the schema is not known yet; "" while the first answer is awaited."""
-        asked = self._asked.get(schema)
-        return "" if asked is None else asked.fault
+        awaited = self._awaited.get(schema)
+        return "" if awaited is None else awaited.fault
 
-    def parsed(self, schema: int, payload: bytes) -> object:
-        """Return what a payload of this schema holds; RefusedError if it is none, BrokerError if nobody tells."""
-        parse = self._parsers.get(schema) or self._awaited(schema)
+    def parsed(self, schema: SchemaId, payload: bytes) -> object:
+        """Return what a payload of this schema holds; RefusedError if it is none, or if the schema can't be read.
+
+        BrokerError if the registry does not answer.
+        """
+        parse = self._parsers.get(schema) or self._parser(schema)
         return parse(payload)
 
     def registered(self, subject: str, schema: str) -> int:
@@ -92,8 +115,6 @@ class SchemaRegistry:
 
         The registry is asked once, and again for a minute.
         """
-        from confluent_kafka.schema_registry import Schema
-
         found = self._registered.get(subject)
         deadline, fault = self._now() + _REGISTER_S, ""
         while found is None:
@@ -102,50 +123,75 @@ class SchemaRegistry:
                     f"registry.url: expected {self._url} to register the schema of {subject}, found: {fault}"
                 )
             try:
-                found = self._client.register_schema(subject, Schema(schema, "AVRO"))
-            except Exception as error:  # noqa: BLE001  as below
-                fault = conceal(_in_words(error, _ANSWER))
+                found = self._client.register(subject, schema)
+            except AnswerError as error:
+                fault = conceal(str(error))
                 time.sleep(_AGAIN_S)
         self._registered[subject] = found
         return found
 
-    def _awaited(self, schema: int) -> Parse:
+    def _parser(self, schema: SchemaId) -> Parse:
+        """Return the parser of a schema as soon as it is known; RefusedError and BrokerError as of `parsed`."""
+        if _is_impossible(schema):
+            _refuse(schema, f"the numbers of schemas end at {_LARGEST_NUMBER:,}")
         deadline = self._now() + self._patience_s
-        while not self.known(schema):
-            if self._now() > deadline:
+        while schema not in self._parsers:
+            known, late = self.known(schema), self._now() > deadline
+            last = self._awaited.get(schema)
+            # A schema that is being asked for again may still be refused: whoever reads has been let pass.
+            if last is not None and (last.refused or (late and last.missing != _NEVER)):
+                _refuse(schema, f"the registry answers: {last.fault}")
+            if late:
                 raise BrokerError(
                     f"registry.url: expected schema {schema} from {self._url} within {self._patience_s:g} s, "
                     f"found: {self.fault(schema) or 'no answer'}"
                 )
-            time.sleep(0.02)
+            if not known:
+                time.sleep(0.02)
         return self._parsers[schema]
 
-    def _ask(self, schema: int, last: _Asked) -> None:
-        read = _ANSWER
-        try:
-            found = self._client.get_schema(schema)
-            referenced = dict(self._references(found))
-            read = _SCHEMA
-            parser = _parser(found, referenced)
-        except Exception as error:  # noqa: BLE001  of the HTTP client, or of a schema that no library reads: all is told
-            fault = _in_words(error, read)
-        else:
-            self._parsers[schema] = parser
-            return
+    def _ask(self, schema: SchemaId, last: _Awaited) -> None:
+        parser = self._answered(schema, last)
         with self._lock:
-            self._asked[schema] = _Asked(conceal(fault), self._now() + last.wait_s, min(2 * last.wait_s, _AGAIN_MOST_S))
+            self._asking -= 1
+            if parser is not None:
+                self._parsers[schema] = parser
+                self._awaited.pop(schema, None)
 
-    def _references(self, schema: "Schema") -> Iterator[tuple[str, str]]:
-        """Yield name and text of all schemas that this one refers to, those that others build on first."""
-        for reference in schema.references or ():
-            found = self._client.get_version(str(reference.subject), int(reference.version or 0)).schema
-            yield from self._references(found)
-            yield str(reference.name), str(found.schema_str)
+    def _answered(self, schema: SchemaId, last: _Awaited) -> Parse | None:
+        """Ask the registry for a schema, and return its parser; None if it is still awaited."""
+        try:
+            found, referenced = self._client.schema(schema)
+            return _parser_of(found, referenced)
+        except SchemaError as error:
+            fault = conceal(str(error))[:_LONGEST_FAULT]
+            _log.warning("schema_refused", schema=schema, error=fault)
+            return _refusing(schema, fault)
+        except MissingError as error:
+            now, fault = self._now(), str(error)
+            missing = min(last.missing, now)
+            refused = last.refused or now - missing >= self._patience_s
+            if refused and not last.refused:
+                _log.warning("schema_refused", schema=schema, error=fault)
+            self._put_off(schema, last._replace(fault=fault, missing=missing, refused=refused))
+        except AnswerError as error:
+            self._put_off(schema, last._replace(fault=conceal(str(error))))
+        except Exception as error:  # noqa: BLE001  of this machine: no memory, no space, no process
+            self._put_off(schema, last._replace(fault=conceal(f"{type(error).__name__}: {error}")))
+        return None
+
+    def _put_off(self, schema: SchemaId, awaited: _Awaited) -> None:
+        """Have the schema asked for again later."""
+        with self._lock:
+            if len(self._awaited) > _MOST_REFUSED:
+                self._awaited = {each: kept for each, kept in self._awaited.items() if not kept.refused}
+            again, wait_s = self._now() + awaited.wait_s, min(2 * awaited.wait_s, _AGAIN_MOST_S)
+            self._awaited[schema] = awaited._replace(again=again, wait_s=wait_s)
 
 
-def _parser(schema: "Schema", referenced: Mapping[str, str]) -> Parse:
+def _parser_of(schema: "Schema", referenced: Mapping[str, str]) -> Parse:
     """Return the parser of the payloads of one schema; `referenced` has the schemas that it refers to, by name."""
-    text, kind = schema.schema_str or "", schema.schema_type or "AVRO"
+    text, kind = str(schema.schema_str), schema.schema_type or "AVRO"
     if kind == "JSON":
         return parsed_json
     # Each brings a library along, which a topic of the other format does without.
@@ -157,37 +203,27 @@ def _parser(schema: "Schema", referenced: Mapping[str, str]) -> Parse:
         from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
 
         return protobuf_parser(text, referenced)
-    raise ValueError(f"expected a schema of type AVRO, PROTOBUF or JSON, found {kind}")
+    raise SchemaError("it is of no type that is read: AVRO, PROTOBUF, or JSON")
 
 
-def _in_words(error: Exception, read: str) -> str:
-    """Return why there is no schema; `read` is what was read when the error came."""
-    from confluent_kafka.schema_registry.error import SchemaRegistryError
+def _is_impossible(schema: SchemaId) -> bool:
+    """Return whether this is the number of no schema: bytes that only look like a frame."""
+    return isinstance(schema, int) and schema > _LARGEST_NUMBER
 
-    if isinstance(error, SchemaRegistryError):
-        # -1 is the client's: another server, such as a proxy, has answered.
-        other = f"HTTP status {error.http_status_code} with {_ANSWER} that is no registry's"
-        return other if error.error_code == -1 else str(error)
-    if isinstance(error, JSONDecodeError):
-        return f"{read} that is no JSON"
-    # The client looks for parts of a registry's answer in whatever JSON it finds.
-    if read == _ANSWER and isinstance(error, TypeError | AttributeError | LookupError):
-        return f"{_ANSWER} that is no registry's"
-    return f"{type(error).__name__}: {error}"
+
+def _refusing(schema: SchemaId, fault: str) -> Parse:
+    """Return the parser of a schema that can't be read."""
+
+    def parse(_: bytes) -> object:
+        _refuse(schema, fault)
+
+    return parse
+
+
+def _refuse(schema: SchemaId, fault: str) -> NoReturn:
+    raise RefusedError(Reason.MALFORMED, f"a schema that can be read ({fault})", f"schema {schema}")
 
 
 def registry_of(config: Config, patience_s: float = PATIENCE_S) -> SchemaRegistry | None:
     """Return the registry that the configuration names, None if it names none; ConfigurationError as above."""
     return SchemaRegistry(config.registry, patience_s=patience_s) if config.registry else None
-
-
-def _client(properties: dict[str, str | float | bool]) -> "SchemaRegistryClient":
-    try:
-        from confluent_kafka.schema_registry import SchemaRegistryClient
-    except ImportError as error:
-        raise ConfigurationError(f"registry: expected the libraries of a registry, found {error}: {_EXTRA}") from error
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # else a line for each request
-    try:
-        return SchemaRegistryClient(properties)
-    except (ValueError, TypeError, OSError) as error:
-        raise ConfigurationError(f"registry: {conceal(str(error))}") from error

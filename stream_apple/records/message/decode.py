@@ -45,7 +45,12 @@ class ReadRecords(NamedTuple):
 
 
 class RecordReader(Protocol):
-    """Turns records of another shape into messages of the product's own, see `records/record_reader.py`."""
+    """Turns records of another shape into messages of the product's own, see `records/record_reader.py`.
+
+    framed  whether records may be framed by the schemas of a registry
+    """
+
+    framed: bool
 
     def read(self, values: Sequence[bytes | None], max_record_bytes: int) -> ReadRecords:
         """Return the values of `n` records as messages; refuse larger ones. Several threads may call it at once."""
@@ -123,6 +128,11 @@ class Decoder:
             int(limits.classes),
         )
         self._scratch = _Scratch(spaces="spaces" in columns, attributes="attributes" in columns)
+
+    @property
+    def framed(self) -> bool:
+        """Whether records may be framed by the schemas of a registry, so that their headers matter."""
+        return self._reader is not None and self._reader.framed
 
     def warm_up(self) -> None:
         """Compile, or load from the cache, all that `decode` runs."""

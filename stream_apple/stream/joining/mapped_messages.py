@@ -4,7 +4,7 @@ Heartbeats have the joiner's own format, whatever the format of the outcomes aro
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from stream_apple.core.timestamps import END_MS
 from stream_apple.records.framing import Schemas
@@ -28,6 +28,7 @@ from stream_apple.stream.joining.own_messages import (
 )
 from stream_apple.stream.joining.rule import JoinRule
 from stream_apple.stream.joining.starting_point import JoinLogs
+from stream_apple.stream.log.contents import content_of
 from stream_apple.stream.log.ports import Record
 
 _Found = TypeVar("_Found")
@@ -51,7 +52,7 @@ class JoinInput:
         """Return the impressions, or the faults, of these records, in their order."""
         if self._records is None:
             return read_impressions(records, self._max_bytes)
-        return [_read(self._impression, record) for record in records]
+        return [self._read(self._impression, record) for record in records]
 
     def outcomes(self, records: Sequence[Record], logs: JoinLogs | None = None) -> Sequence[Entry]:
         """Return the outcomes and heartbeats, or the faults, of these records, in their order.
@@ -61,7 +62,7 @@ class JoinInput:
         if self._outcomes is None:
             found = read_outcomes(records, self._max_bytes)
         else:
-            found = [_read(self._outcome, record) for record in records]
+            found = [self._read(self._outcome, record) for record in records]
         return [
             self._own_heartbeat(entry, record, logs) if isinstance(entry, HeartbeatEntry) else entry
             for entry, record in zip(found, records, strict=True)
@@ -96,17 +97,16 @@ class JoinInput:
             raise RefusedError(Reason.NO_LABEL, f"a label as {mapping.label!r}", "none")
         return OutcomeEntry(record.offset(), _timed(record, time_ms), key_of_id(name), label, weight, record)
 
-
-def _read(read: Callable[[Record, bytes], _Found], record: Record) -> "_Found | Unusable":
-    value: Any = record.value()
-    if value is None:
-        return Unusable(record.offset(), record, Reason.NULL_VALUE, 0)
-    try:
-        return read(record, value)
-    except ParseError as error:
-        # A ParseError that is no RefusedError says that a record has too many parts.
-        reason = error.reason if isinstance(error, RefusedError) else Reason.TOO_MANY_FEATURES
-        return Unusable(record.offset(), record, reason, 0, str(error))
+    def _read(self, read: Callable[[Record, bytes], _Found], record: Record) -> _Found | Unusable:
+        value = content_of(record, framed=self.schemas is not None)
+        if value is None:
+            return Unusable(record.offset(), record, Reason.NULL_VALUE, 0)
+        try:
+            return read(record, value)
+        except ParseError as error:
+            # A ParseError that is no RefusedError says that a record has too many parts.
+            reason = error.reason if isinstance(error, RefusedError) else Reason.TOO_MANY_FEATURES
+            return Unusable(record.offset(), record, reason, 0, str(error))
 
 
 def _timed(record: Record, time_ms: int | None) -> int:

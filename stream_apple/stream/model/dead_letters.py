@@ -11,12 +11,12 @@ message too large.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from operator import methodcaller
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from stream_apple.records.message.message_size import largest_dead_letter, message_bytes
 from stream_apple.records.message.reasons import Reason
+from stream_apple.stream.log.contents import headers_of
 from stream_apple.stream.log.ports import Header, Record
 from stream_apple.stream.positions.lineage import Origin, is_fingerprint
 
@@ -33,7 +33,6 @@ _REASON, _MESSAGE, _TOPIC, _PARTITION, _OFFSET, _MODEL = _ADDED
 _OMITTED = PREFIX + "omitted"
 _MESSAGE_BYTES = 4_096  # a message may quote a name of any length
 _REASONS: dict[Reason, Header] = {reason: (_REASON, reason.code.encode()) for reason in Reason}
-_HEADERS_OF = methodcaller("headers")
 _DECIMAL = re.compile(rb"0|[1-9][0-9]{0,18}")
 
 
@@ -56,31 +55,19 @@ class DeadLetterMessage(NamedTuple):
 
 def header_list(record: Record) -> list[Header]:
     """Return the record's headers in their order, whatever form its client gives them in; none if it can't."""
-    return _own_headers(record) or []
+    return headers_of(record) or []
 
 
 def dead_letter(reject: Reject, topic: str, model: str, max_record_bytes: int) -> DeadLetterMessage:
     """Return the record as it came, with reason and origin; or only these, if that exceeds what the limits allow."""
     record = reject.record
-    key, value, time_ms, own = record.key(), record.value(), record.timestamp()[1], _own_headers(record)
+    key, value, time_ms, own = record.key(), record.value(), record.timestamp()[1], headers_of(record)
     reason = _reason_headers(reject, topic, model, readable=own is not None)
     headers = [*_renamed(own or []), *reason]
     if message_bytes(key, value, headers) <= largest_dead_letter(max_record_bytes):
         return DeadLetterMessage(key, value, time_ms, headers)
     omitted = (_OMITTED, b"%d" % message_bytes(key, value, own or []))
     return DeadLetterMessage(None, None, time_ms, [*reason, omitted])
-
-
-def _own_headers(record: Record) -> list[Header] | None:
-    """Return the record's headers; None if a name is not UTF-8. Call it once: a second call may end the process."""
-    # If a name is not UTF-8, confluent-kafka returns a list with null pointers and sets an error, which it no longer
-    # sets when asked again. `methodcaller` notices the error; a call in Python, once the interpreter has optimised it,
-    # does not, and the process crashes at the null pointers.
-    try:
-        headers = _HEADERS_OF(record) or []
-    except (SystemError, UnicodeDecodeError):
-        return None
-    return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
 
 
 def _reason_headers(reject: Reject, topic: str, model: str, *, readable: bool) -> list[Header]:

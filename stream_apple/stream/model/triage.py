@@ -23,7 +23,8 @@ from stream_apple.records.message.prediction_formats import MSGPACK, PredictionF
 from stream_apple.records.message.reasons import Reason
 from stream_apple.records.message.rejects import explain
 from stream_apple.records.times import time_text
-from stream_apple.stream.log.columns import keys_of, offsets_of, timestamps_of, values_of
+from stream_apple.stream.log.columns import keys_of, offsets_of, timestamps_of
+from stream_apple.stream.log.contents import contents_of
 from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.dead_letters import Reject
 from stream_apple.stream.model.reject_counter import RejectCounter
@@ -159,7 +160,7 @@ class Triage:
 
     def _decoded(self, records: Sequence[Record]) -> Decoded:
         """Decode the records; refuse those whose predictions could be larger than the predictions topic takes."""
-        return self._answerable(self._decoder.decode(values_of(records)), records)
+        return self._answerable(self._decoder.decode(contents_of(records, framed=self._decoder.framed)), records)
 
     def _first_behind(self, plan: ClockPlan) -> int | None:
         """Return the first row that is behind a boundary; None if none is."""

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import structlog
 
-from stream_apple.records.framing import Schemas, first_unknown
-from stream_apple.stream.log.columns import values_of
+from stream_apple.records.framing import SchemaId, Schemas, first_unknown
+from stream_apple.stream.log.contents import contents_of
 from stream_apple.stream.log.ports import Record
 
 LOGGED_AFTER_S = 1.0
@@ -27,7 +27,7 @@ class AwaitedSchema(NamedTuple):
     logged  whether the wait has been logged
     """
 
-    schema: int
+    schema: SchemaId
     offset: int
     since: float
     logged: bool = False
@@ -54,7 +54,7 @@ class SchemaGate:
 
     def readable(self, records: list[Record]) -> list[Record]:
         """Return the records before the first that can't be read, for which the gate is closed then."""
-        found = None if self._schemas is None else first_unknown(values_of(records), self._schemas)
+        found = None if self._schemas is None else first_unknown(contents_of(records, framed=True), self._schemas)
         if found is None:
             return records
         number, schema = found

@@ -36,18 +36,18 @@ class KnownSchemas:
     def __init__(self, known_after: int = 0) -> None:
         self._left = known_after
 
-    def known(self, schema: int) -> bool:
+    def known(self, schema: int | str) -> bool:
         """Whether it has been asked often enough."""
         assert schema == FRAMED
         self._left = max(self._left - 1, 0)
         return not self._left
 
-    def parsed(self, schema: int, payload: bytes) -> object:
+    def parsed(self, schema: int | str, payload: bytes) -> object:
         """What there is in the payload."""
         assert (schema, self._left) == (FRAMED, 0)
         return msgpack.unpackb(payload)
 
-    def fault(self, schema: int) -> str:
+    def fault(self, schema: int | str) -> str:
         """Why it does not tell it."""
         return f"schema {schema} is not there yet"
 

@@ -37,6 +37,10 @@ class Unreadable(FakeRecord):
         assert self.asked == 1
         raise SystemError("returned a result with an exception set")
 
+    def set_headers(self, headers: object) -> None:
+        """Take those that replace them."""
+        assert headers == []
+
 
 def settings_of(max_record_bytes: int) -> ModelSettings:
     """With this limit."""

@@ -15,20 +15,20 @@ class Registry:
     """Knows the schemas that it has been told."""
 
     def __init__(self) -> None:
-        self.schemas: set[int] = set()
-        self.asked: list[int] = []
+        self.schemas: set[int | str] = set()
+        self.asked: list[int | str] = []
         self.answered = True
 
-    def known(self, schema: int) -> bool:
+    def known(self, schema: int | str) -> bool:
         """Remember the question."""
         self.asked.append(schema)
         return schema in self.schemas
 
-    def fault(self, schema: int) -> str:
+    def fault(self, schema: int | str) -> str:
         """Any words, as soon as it has answered."""
         return f"{schema} is missing" if self.answered else ""
 
-    def parsed(self, schema: int, payload: bytes) -> object:
+    def parsed(self, schema: int | str, payload: bytes) -> object:
         """Nobody asks for that here."""
         raise NotImplementedError
 

@@ -36,22 +36,22 @@ def python_value(cell: Any, depth: int = 1) -> Any:  # noqa: ANN401  anything th
     if is_missing(cell):
         return None
     match cell:
-        case Mapping():
-            return python_record(cell, depth + 1) if depth <= DEEPEST else dict(cell)
-        case np.ndarray() if not cell.ndim:
-            return python_value(cell[()], depth)
-        case list() | tuple() | np.ndarray():
-            return [python_value(item, depth + 1) for item in cell] if depth <= DEEPEST else list(cell)
         case np.generic():
             return _of_numpy(cell)
         case str():
             return str.__str__(cell)  # without what a subclass makes of it
-        case datetime():  # pandas' have nanoseconds, which are cut as in Parquet
-            return cell.to_pydatetime(warn=False) if hasattr(cell, "to_pydatetime") else cell
         case int():
             return int(cell)
         case float():
             return float(cell)
+        case datetime():  # pandas' have nanoseconds, which are cut as in Parquet
+            return cell.to_pydatetime(warn=False) if hasattr(cell, "to_pydatetime") else cell
+        case np.ndarray() if not cell.ndim:
+            return python_value(cell[()], depth)
+        case list() | tuple() | np.ndarray():
+            return [python_value(item, depth + 1) for item in cell] if depth <= DEEPEST else list(cell)
+        case Mapping():
+            return python_record(cell, depth + 1) if depth <= DEEPEST else dict(cell)
     return cell
 
 

@@ -8,23 +8,19 @@ cell is mapped once, and its features are remembered. All other rows become mess
 topic are.
 """
 
-import re
 import reprlib
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, groupby, pairwise
+from itertools import pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_apple.core.batch import TOO_LARGE, Batch, Limits, joined
-from stream_apple.core.ngrams import NO_NGRAMS, NgramSizes
 from stream_apple.learners.port import LearnerOptions
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.library.cells import (
-    SCALARS,
     UnreadableCellError,
     dense_column,
     distinct_values,
@@ -36,21 +32,17 @@ from stream_apple.library.cells import (
     refuse_repeated,
 )
 from stream_apple.library.online import check_counts
+from stream_apple.library.row_mapper import RowMapper, are_together, refuse_surrogate
 from stream_apple.library.tables import maps_of
 from stream_apple.records.arrow_values import index_columns
-from stream_apple.records.mapper import RecordMapper
-from stream_apple.records.mapping import ALL, InputMapping, is_row_number
+from stream_apple.records.mapping import ALL, InputMapping
 from stream_apple.records.message.decode import Decoder
-from stream_apple.records.message.example import Example, encode_example
+from stream_apple.records.message.example import encode_example
 from stream_apple.records.message.feature_hashing import feature_key
 from stream_apple.records.message.feature_names import Names, names_in
 from stream_apple.records.message.reasons import Reason
 from stream_apple.records.message.rejects import explain
 from stream_apple.records.parsing import repeated
-from stream_apple.records.spelling import ParseError
-
-EXACT = 2.0**53
-"""Smaller numbers are values of features without a further check, and equal their floats of 64 bits."""
 
 ROW = InputMapping(label="", weight="", id="", features=ALL)
 """The mapping of a row: all columns are features, and labels and weights come apart from it."""
@@ -60,94 +52,28 @@ _ANY = 1 << 62
 _LIMITS = Limits(_ANY, _ANY, np.inf, -np.inf, np.inf, binary=False)
 _PORTION = 1 << 20  # cells of a frame that are values of Python at one time
 _NAMED_AT_MOST = 1 << 16  # columns of a matrix whose names are remembered at one time
-_MOST_REMEMBERED = 1 << 17  # cells of one field, which take 35 MB: one of identifiers has ever more
-_MOST_FIELDS = 1 << 17
 _WITH_FEW_VALUES = ("String", "Boolean", "Categorical", "Enum")
 """The types of narwhals whose cells are looked up, by the beginnings of their names."""
 _BOUND = "limits.max_features"
-_JOIN = "^"
-_SETTING = re.compile(r"\binput\.([a-z_]+)")
 
 _Keys = NDArray[np.uint64]
 _Values = NDArray[np.float32]
 
 
-class MappedCell(NamedTuple):
-    """The features that the mapper makes of one cell, in one namespace; "" is the name of none."""
-
-    space: str
-    keys: tuple[int, ...]
-    values: tuple[float, ...]
-
-
-_NOTHING = MappedCell("", (), ())
-_ONE = (1.0,)
-_NUMBER = 0.5
-"""What the mapper makes of it shows whether a field's numbers are one feature each, with their own values."""
-
-
-class _Field(dict[Any, MappedCell]):
-    """What the mapper makes of the cells of one field, by cell: a text, or type and value of another single value.
-
-    number  the feature of a number, if each number is one with its own value, else None
-    """
-
-    def __init__(self, name: object, mapped: Callable[[str, object], MappedCell]) -> None:
-        super().__init__()
-        self._name = field_name(name)
-        self._mapped = mapped
-        try:
-            found = mapped(self._name, _NUMBER)
-        except UnreadableCellError:  # as a time
-            found = _NOTHING
-        self.number = found if found.values == (_NUMBER,) else None
-
-    def __missing__(self, cell: Any) -> MappedCell:  # noqa: ANN401
-        found = self._mapped(self._name, cell if isinstance(cell, str) else cell[1])
-        if len(self) < _MOST_REMEMBERED:
-            self[cell] = found
-        return found
-
-
-class _Fields(dict[Any, _Field]):
-    """The fields of rows, by name.
-
-    numbers     the keys of numbers, of fields whose numbers are one feature each without a namespace
-    may_repeat  whether fields of different names may be one feature
-    """
-
-    def __init__(self, mapped: Callable[[str, object], MappedCell]) -> None:
-        super().__init__()
-        self._mapped = mapped
-        self.numbers: dict[Any, int] = {}
-        self.may_repeat = False
-
-    def __missing__(self, name: Any) -> _Field:  # noqa: ANN401
-        if len(self) >= _MOST_FIELDS:  # of a stream of words there are ever more
-            self.clear()
-            self.numbers.clear()
-        field = self[name] = _Field(name, self._mapped)
-        if field.number is not None and not field.number.space:
-            self.numbers[name] = field.number.keys[0]
-        self.may_repeat |= not isinstance(name, str) or "=" in name
-        return field
-
-
 def featurizer_of_rows(options: LearnerOptions, mapping: InputMapping = ROW) -> "Featurizer":
     """Return a featurizer for a model of these options, whose rows are read by this mapping."""
-    return Featurizer(options.wanted_columns(), mapping, ngrams=ngrams_of(options))
+    return Featurizer(options.wanted_columns(), mapping, names=Names(ngrams=ngrams_of(options)))
 
 
 class Featurizer:
     """Makes batches for one model, and remembers the names of its features.
 
     names   what is remembered, in bounded memory
-    fields  what the mapper makes of the cells of flat rows
+    rows    reads single rows
 
     columns  the fields of `Batch` that the model needs besides those always filled, see `LearnerOptions.wanted_columns`
     mapping  how rows are read
     own_message  rows are the features of the product's own messages, see `RecordMapper`
-    ngrams   the n-grams of the model, whose names are remembered, too; of a large matrix those of some rows
     limits   of what a row may hold where its cells have names; the bytes of its message do not count
     """
 
@@ -157,44 +83,44 @@ class Featurizer:
         mapping: InputMapping = ROW,
         *,
         own_message: bool = False,
-        ngrams: NgramSizes = NO_NGRAMS,
+        names: Names | None = None,
         limits: Limits = _LIMITS,
     ) -> None:
-        self.names = Names(ngrams=ngrams)
-        self.fields = _Fields(self._mapped)
+        self.names = Names() if names is None else names
+        self.rows = RowMapper(mapping, self.names, own_message=own_message)
         self._columns = columns
-        self._mapper = RecordMapper(mapping, own_message=own_message)
         self._limits = limits._replace(max_record_bytes=_ANY)
         self._decoder = Decoder(self._limits, columns)
-        self._warned = set[str]()
         self._numbered = np.empty(0, np.uint64)  # keys of columns that are called by their numbers
 
     def __getstate__(self) -> dict[str, Any]:
-        mapping = self._mapper.mapping
+        mapping = self.rows.mapping
         return {
             "columns": self._columns,
             "mapping": mapping._replace(label_map=dict(mapping.label_map))._asdict(),
-            "own_message": self._mapper.own_message,
+            "own_message": self.rows.own_message,
             "names": self.names.known(),
             "ngrams": self.names.ngrams,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        mapping = InputMapping(**state["mapping"])
-        Featurizer.__init__(self, state["columns"], mapping, own_message=state["own_message"], ngrams=state["ngrams"])
-        self.names.add(state["names"].items())
+        mapping, names = InputMapping(**state["mapping"]), Names(ngrams=state["ngrams"])
+        names.add(state["names"].items())
+        Featurizer.__init__(self, state["columns"], mapping, own_message=state["own_message"], names=names)
 
     @property
     def plain(self) -> bool:
         """Whether rows may take the fast paths: the model needs keys and values only, and all columns are features."""
-        mapping = self._mapper.mapping
-        roles = mapping.label or mapping.weight or mapping.id or mapping.timestamp
-        return not self._columns and mapping.features == ALL and not roles
+        return not self._columns and self.rows.takes_all
 
     @property
     def _is_unlisted(self) -> bool:
         """Whether all columns that are called by numbers hold numbers."""
-        return self.plain and self._mapper.mapping == ROW
+        return self.plain and self.rows.mapping == ROW
+
+    def _keys_of(self, names: Sequence[str]) -> _Keys | None:
+        """Return the keys of columns of numbers, uint64[k]; None if their rows need the mapper."""
+        return self.rows.keys_of(names) if self.plain else None
 
     def matrix(self, rows: Any, names: Sequence[str] | None = None) -> Batch:  # noqa: ANN401  SciPy has no types
         """Return the rows of a sparse matrix (CSR), whose columns are called by `names`, or by their numbers."""
@@ -208,7 +134,7 @@ class Featurizer:
             keys = self._keys_of_numbers(indices, largest)
         else:
             names = list(map(str, range(rows.shape[1]))) if names is None else names
-            of_columns = self.keys_of(names)
+            of_columns = self._keys_of(names)
             if of_columns is None:
                 cells = [(names[column], cell) for column, cell in zip(indices.tolist(), data.tolist(), strict=True)]
                 return self.maps([dict(cells[start:stop]) for start, stop in pairwise(indptr.tolist())])
@@ -229,7 +155,7 @@ class Featurizer:
         columns = np.arange(cells.shape[1])
         of_numbers = names is None and self._is_unlisted
         names = list(map(str, columns.tolist())) if names is None else names
-        keys = self._keys_of_numbers(columns, len(columns)) if of_numbers else self.keys_of(names)
+        keys = self._keys_of_numbers(columns, len(columns)) if of_numbers else self._keys_of(names)
         if keys is None:
             return self.maps(maps_of(cells.astype(np.float64), names))
         return _dense(keys, self._as_values(cells, lambda at: (at // len(columns), names[at % len(columns)])))
@@ -248,12 +174,8 @@ class Featurizer:
         index = index_columns(getattr(getattr(frame.to_native(), "schema", None), "metadata", None))
         table = []
         for name, own in zip(names, frame.columns, strict=True):
-            if own in index and not self._mapper.mapping.lists(name):
-                self._warn_of_row_number(name)
-            elif self._mapper.own_message or self._mapper.reads(name):
+            if self.rows.reads(name, is_index=own in index):
                 table.append((name, dense_column(frame.get_column(own))))
-            elif is_row_number(name):
-                self._warn_of_row_number(name)
         if sort_names:
             table.sort(key=itemgetter(0))
         return self._table([name for name, _ in table], [column for _, column in table], len(frame))
@@ -282,8 +204,8 @@ class Featurizer:
                 return None
             space, keys[:, place], values[:, place] = found
             spaces.append(space)
-        used = [np.unique(column) for column in keys.T] if self.fields.may_repeat else []
-        if not _are_together(spaces) or (used and len(np.unique(np.concatenate(used))) < sum(map(len, used))):
+        used = [np.unique(column) for column in keys.T] if self.rows.may_repeat else []
+        if not are_together(spaces) or (used and len(np.unique(np.concatenate(used))) < sum(map(len, used))):
             return None
         if len(columns) > self._limits.max_features:
             check_counts(np.count_nonzero(~np.isnan(values), axis=1), self._limits.max_features, _BOUND)
@@ -291,7 +213,7 @@ class Featurizer:
 
     def _of_column(self, name: str, column: Any) -> tuple[str, _Keys, _Values] | None:  # noqa: ANN401
         """Return namespace, keys, and values (NaN: no feature) of a column's cells; None as of `_by_column`."""
-        number = self.fields[name].number
+        number = self.rows.number(name)
         if number is not None and _are_numbers(column.dtype):
             values = self._as_values(_numbers_of(column), lambda at: (at, name))
             return number.space, np.array(number.keys, np.uint64), values
@@ -299,7 +221,7 @@ class Featurizer:
             return None
         cells, places = distinct_values(column, name)
         try:
-            found = [self._cell(name, cell) for cell in cells]
+            found = [self.rows.cell(name, cell) for cell in cells]
         except UnreadableCellError:  # it is reported with its row, by the mapper
             return None
         spaces = {each.space for each in found if each and each.keys}
@@ -324,62 +246,13 @@ class Featurizer:
         flat = self._flat_maps(rows, first) if self.plain else None
         return self._by_messages(rows, first) if flat is None else flat
 
-    def flat(self, row: Mapping[Any, Any], keys: list[int], values: list[float]) -> bool:
-        """Append the features of a flat map; return False if the map is not flat. Values are finite, and may be 0."""
-        fields, numbers, begun = self.fields, self.fields.numbers, len(keys)
-        for name, value in row.items():
-            kind = type(value)
-            if kind is float or kind is int:
-                key = numbers.get(name)
-                if key is not None and -EXACT < value < EXACT:
-                    keys.append(key)
-                    values.append(value)
-                    continue
-            found = fields[name][value] if kind is str else self._cell(name, value)
-            if found is None:
-                return False
-            space, its_keys, its_values = found
-            if space:
-                del keys[begun:], values[begun:]
-                return self._flat_by_space(row, keys, values)
-            keys += its_keys
-            values += its_values
-        return not (fields.may_repeat and len(set(keys[begun:])) < len(keys) - begun)
-
-    def _flat_by_space(self, row: Mapping[Any, Any], keys: list[int], values: list[float]) -> bool:
-        """Do what `flat` does for a row of several namespaces, whose features come one namespace after another."""
-        spaces: dict[str, list[MappedCell]] = {}
-        for name, value in row.items():
-            found = self._cell(name, value)
-            if found is None:
-                return False
-            if found.keys:
-                spaces.setdefault(found.space, []).append(found)
-        begun = len(keys)
-        for found in chain.from_iterable(spaces.values()):
-            keys += found.keys
-            values += found.values
-        return len(set(keys[begun:])) == len(keys) - begun
-
-    def _cell(self, name: object, value: object) -> MappedCell | None:
-        """Return the features of a cell; None if it is no single value."""
-        field, cell = self.fields[name], python_value(value)
-        kind = type(cell)
-        if kind is str:
-            return field[cell]
-        if (kind is float or kind is int) and field.number is not None and -EXACT < cell < EXACT:
-            return field.number._replace(values=(cell,))
-        if cell is None or cell != cell:  # noqa: PLR0124  only NaN differs from itself
-            return _NOTHING
-        return field[kind, cell] if kind in SCALARS else None
-
     def _flat_maps(self, rows: Sequence[Mapping[Any, Any]], first: int) -> Batch | None:
         keys: list[int] = []
         values: list[float] = []
         ends = [0]
         try:
             for row in rows:
-                if not self.flat(row, keys, values):
+                if not self.rows.flat(row, keys, values):
                     return None
                 ends.append(len(keys))
         except UnreadableCellError as error:
@@ -395,49 +268,20 @@ class Featurizer:
         messages = []
         for number, row in enumerate(rows, first):
             try:
-                messages.append(encode_example(self._example(python_record(row))))
+                messages.append(encode_example(self.rows.example(python_record(row))))
             except UnicodeEncodeError as error:
-                _refuse_surrogate(error)
+                refuse_surrogate(error)
             except UnreadableCellError as error:
                 raise UnreadableCellError(f"row {number}: {error}") from error
         decoded = self._decoder.decode(messages)
         for record in np.flatnonzero(decoded.reasons).tolist():
             reason = Reason(int(decoded.reasons[record]))
-            place, names = int(decoded.places[record]), self._mapper.mapping.names
+            place, names = int(decoded.places[record]), self.rows.mapping.names
             fault = explain(reason, place, messages[record], self._limits, names=names)
             raise UnreadableCellError(f"row {first + record}: {fault}")
         for message in messages:
             self.names.add(names_in(message, self.names.ngrams))
         return joined([decoded.batch])  # in memory of its own: the decoder uses its own again
-
-    def _example(self, record: dict[str, Any]) -> Example:
-        """Return what the mapper makes of a record; UnreadableCellError if it refuses the record."""
-        try:
-            return self._mapper.example(record).example
-        except ParseError as error:
-            raise UnreadableCellError(_SETTING.sub(r"'\1'", str(error))) from error
-
-    def _mapped(self, name: str, cell: object) -> MappedCell:
-        """Return the features of one cell, and remember their names."""
-        space, features = "", self._example({name: cell}).features
-        if isinstance(next(iter(features.values()), None), dict):
-            ((space, features),) = features.items()  # type: ignore[assignment]
-        if not features and is_row_number(name):
-            self._warn_of_row_number(name)
-        try:
-            keys = [feature_key(full, space) for full in features]
-        except UnicodeEncodeError as error:
-            _refuse_surrogate(error)
-        prefix = f"{space}{_JOIN}" if space else ""
-        self.names.add((key, f"{prefix}{full}") for key, full in zip(keys, features, strict=True))
-        values = tuple(features.values())
-        return MappedCell(space, tuple(keys), _ONE if values == _ONE else values)  # type: ignore[arg-type]
-
-    def _warn_of_row_number(self, name: str) -> None:
-        if name not in self._warned and not self._mapper.mapping.lists(name):
-            self._warned.add(name)
-            text = f"column {name!r} holds row numbers, and is no feature (numbers=[{name!r}] makes it one)"
-            warnings.warn(text, stacklevel=2)
 
     def _keys_of_numbers(self, columns: NDArray[Any], count: int) -> _Keys:
         """Return the keys of these columns, which are below `count` and are called by their numbers."""
@@ -452,20 +296,6 @@ class Featurizer:
             self._numbered = numbered = np.concatenate([numbered, np.array(more, np.uint64)])
         found: _Keys = numbered[columns]
         return found
-
-    def keys_of(self, names: Sequence[Any]) -> _Keys | None:
-        """Return the keys of columns of numbers, uint64[k]; None if their rows need the mapper.
-
-        They need it if a column is no number, if two are one feature, or if features have to change places.
-        """
-        if not self.plain:
-            return None
-        known = [self.fields.numbers.get(name) for name in names]
-        if None not in known and not self.fields.may_repeat:  # without namespaces
-            return np.array(known, np.uint64)
-        found = [number for name in names if (number := self.fields[name].number) is not None]
-        keys, spaces = [number.keys[0] for number in found], [number.space for number in found]
-        return np.array(keys, np.uint64) if len(set(keys)) == len(names) and _are_together(spaces) else None
 
     def _as_values(self, numbers: NDArray[Any], place: Callable[[int], tuple[int, str]]) -> _Values:
         """Return numbers as values of features, NaN where they are missing; UnreadableCellError as of the mapper.
@@ -483,16 +313,11 @@ class Featurizer:
             at = int(np.flatnonzero(large)[0])
             row, name = place(at)
             try:
-                self._example({name: python_value(numbers.flat[at])})
+                self.rows.example({name: python_value(numbers.flat[at])})
             except UnreadableCellError as error:
                 raise UnreadableCellError(f"row {row}: {error}") from error
             values[large] = np.nan  # the mapper leaves them out
         return values
-
-
-def _are_together(spaces: Sequence[str]) -> bool:
-    """Return whether the features of each namespace come one after another."""
-    return len(set(spaces)) == len(list(groupby(spaces)))
 
 
 def _dense(keys: _Keys, values: _Values) -> Batch:
@@ -536,11 +361,3 @@ def _numbers_of(column: Any) -> NDArray[Any]:  # noqa: ANN401  a Series of narwh
     if cells.dtype.kind != "O":
         return np.asarray(cells)
     return np.array([np.nan if is_missing(cell) else float(cell) for cell in cells.tolist()])
-
-
-def _refuse_surrogate(error: UnicodeEncodeError) -> NoReturn:
-    """Raise UnreadableCellError for a text with half a character, which no message can hold."""
-    half = error.object[error.start]
-    raise UnreadableCellError(
-        f"feature {error.object!a}: expected text that UTF-8 can hold, found the lone surrogate {half!a}"
-    ) from error

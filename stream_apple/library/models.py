@@ -131,9 +131,9 @@ class LearnedModel:
             learner.options.wanted_columns(),
             mapping or ROW,
             own_message=mapping is None,
+            names=names,
             limits=settings_of(config).limits,
         )
-        self._featurizer.names = names
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -19,8 +19,9 @@ from stream_apple.learners.port import RowInPlace
 from stream_apple.learners.scores import Scores
 from stream_apple.library.cells import UnreadableCellError, field_name
 from stream_apple.library.event_times import Time, milliseconds_of
-from stream_apple.library.featurizer import EXACT, Featurizer
+from stream_apple.library.featurizer import Featurizer
 from stream_apple.library.online import BOUND, OnlineLearner, check_lengths
+from stream_apple.library.row_mapper import EXACT
 
 _ROOM = 64  # features for which there is room at first
 _MOST_PLANS = 64  # how many sets of names are remembered
@@ -161,9 +162,11 @@ class OneRow:
         """Do what `_with` does, with a check of each cell."""
         keys: list[int] = []
         numbers: list[Any] = []
-        if not self.featurizer.flat(x, keys, numbers):
+        if not self.featurizer.rows.flat(x, keys, numbers):
             return None
         size = len(keys)
+        if size > row.room:  # a time is several features
+            return None
         self._written = None
         values = row.values[:size]
         values[:] = numbers
@@ -192,7 +195,7 @@ class OneRow:
         take = itemgetter(*order) if len(order) > 1 else lambda x: tuple(x[name] for name in order)
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
-        plan = self._plans[names] = _Plan(order, take, self.featurizer.keys_of(order))
+        plan = self._plans[names] = _Plan(order, take, self.featurizer.rows.keys_of(order))
         return plan
 
 

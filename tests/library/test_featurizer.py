@@ -301,6 +301,8 @@ def test_fields_are_what_the_mapping_says() -> None:
     by_row = Featurizer().maps([{"0": "7.5", "2": 2.0}, {"0": "7", "2": 3.0}])
     same(numbered.array(cells), by_row, *KEYS)
     same(numbered.matrix(sparse.csr_array(cells)), by_row, *KEYS)
+    lenient = Featurizer(mapping=ROW._replace(unreadable="leave_out"))
+    same(lenient.array(np.array([[1.0, math.inf, 2.0]])), Featurizer().maps([{"0": 1.0, "2": 2.0}]), *KEYS)
 
 
 @pytest.mark.parametrize(

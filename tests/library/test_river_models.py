@@ -3,7 +3,7 @@
 import math
 import pickle
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Thread
 from typing import Any
 
@@ -91,6 +91,18 @@ def test_columns_may_be_called_by_numbers() -> None:
     many.learn_many(pd.DataFrame(rows), pa.array(labels))
     assert one._model.online.learner.digest() == many._model.online.learner.digest()
     assert many.predict_many(pd.DataFrame(index=[4, 2])).tolist() == [many.predict_one({})] * 2
+
+
+def test_a_field_may_become_several_features() -> None:
+    """More than there was room for: a time is an hour, a weekday, and a month."""
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [{f"t{k}": begin + timedelta(hours=k * row) for k in range(60)} for row in range(80)]
+    one, many = (AppleRegressor(bits=10, times=["t*"], time_zone="Europe/Rome") for _ in range(2))
+    for row in rows:
+        one.learn_one(row, row["t3"].hour)
+    many.learn_many(pd.DataFrame(rows), [row["t3"].hour for row in rows])
+    assert one._model.online.learner.digest() == many._model.online.learner.digest()
+    assert "t3^hour=4" in {each.name for each in one.monomials(1000)}
 
 
 @pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "c"]])

@@ -279,9 +279,13 @@ class Featurizer:
             place, names = int(decoded.places[record]), self.rows.mapping.names
             fault = explain(reason, place, messages[record], self._limits, names=names)
             raise UnreadableCellError(f"row {first + record}: {fault}")
-        for message in messages:
-            self.names.add(names_in(message, self.names.ngrams))
-        return joined([decoded.batch])  # in memory of its own: the decoder uses its own again
+        batch = joined([decoded.batch])  # in memory of its own: the decoder uses its own again
+        keys, ends = batch.keys.tolist(), batch.indptr.tolist()
+        for message, (start, stop) in zip(messages, pairwise(ends), strict=True):
+            # To read the names of a message again takes longer than all else; n-grams may be new where words are not.
+            if self.names.ngrams.largest > 1 or None in map(self.names.get, keys[start:stop]):
+                self.names.add(names_in(message, self.names.ngrams))
+        return batch
 
     def _keys_of_numbers(self, columns: NDArray[Any], count: int) -> _Keys:
         """Return the keys of these columns, which are below `count` and are called by their numbers."""

@@ -135,9 +135,8 @@ class AvroBounds:
     def _size_of_plain(self, schema: Any, within: tuple[str, ...]) -> _Size:  # noqa: ANN401  as above
         if isinstance(schema, list):
             each = [self._size(branch, within) for branch in schema]
-            return _Size(
-                1, max((size.parts for size in each), default=0), max((size.per_byte for size in each), default=0)
-            )
+            parts = _parts_of_union(schema) + max((size.parts for size in each), default=0)
+            return _Size(1, parts, max((size.per_byte for size in each), default=0))
         kind = schema["type"] if isinstance(schema, Mapping) else schema
         if kind in _WIDTHS:
             return _Size(_WIDTHS[kind], 0, 0)
@@ -258,8 +257,16 @@ def _map(skip_value: _Skip) -> _Skip:
     return skip
 
 
+def _parts_of_union(branches: Sequence[object]) -> int:
+    """Return what a union counts, in addition to what it holds: fastavro looks at each of its branches."""
+    return len(branches) // 8
+
+
 def _union(branches: Sequence[_Skip]) -> _Skip:
+    own = _parts_of_union(branches)
+
     def skip(payload: _Payload) -> None:
+        payload.take(own)
         branch = payload.number()
         if not 0 <= branch < len(branches):
             raise _malformed(f"branch {branch} of a union of {len(branches)}")

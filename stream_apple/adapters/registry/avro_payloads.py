@@ -34,14 +34,16 @@ def avro_parser(schema: str, references: Sequence[str]) -> Parse:
     named: dict[str, Any] = {}
     try:
         for reference in references:
-            fastavro.parse_schema(_with_exact_decimals(json.loads(reference)), named_schemas=named)
+            fastavro.parse_schema(_loaded(reference), named_schemas=named)
         # The library forgets the references of a schema that is a union, or no more than a name; of a record it keeps
         # them. A record of one field is the same bytes as the field.
-        held = {"name": _HELD, "type": _with_exact_decimals(json.loads(schema))}
+        held = {"name": _HELD, "type": _loaded(schema)}
         parsed = fastavro.parse_schema({"type": "record", "name": _HOLDER, "fields": [held]}, named_schemas=named)
         bounds = AvroBounds(parsed, named)
     except json.JSONDecodeError as error:
         raise SchemaError(f"it is not JSON: {error}") from None
+    except UnicodeEncodeError:
+        raise SchemaError("it has a name with half of a surrogate pair") from None
     except RecursionError:
         raise SchemaError("its types are nested too deep") from None
     except (ValueError, TypeError, LookupError, AttributeError, fastavro.schema.SchemaParseException) as error:
@@ -59,6 +61,13 @@ def avro_parser(schema: str, references: Sequence[str]) -> Parse:
         return found[_HELD]
 
     return parse
+
+
+def _loaded(schema: str) -> Any:  # noqa: ANN401  JSON
+    """Return a schema that is JSON; UnicodeEncodeError if a name in it can't be written as UTF-8."""
+    found = json.loads(schema)
+    json.dumps(found, ensure_ascii=False).encode()
+    return _with_exact_decimals(found)
 
 
 def _with_exact_decimals(schema: Any) -> Any:  # noqa: ANN401  JSON

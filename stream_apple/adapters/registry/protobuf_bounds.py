@@ -4,6 +4,8 @@ An empty message takes two bytes, and becomes a map with a value for each of its
 have too many parts is not counted: `ProtobufBounds` derives from the types how many parts a byte can stand for.
 """
 
+from collections.abc import Mapping, Sequence
+
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
@@ -33,52 +35,48 @@ class _Type:
     """
 
     def __init__(self, descriptor: Descriptor, pool: DescriptorPool) -> None:
+        self.parts = 1 + len(descriptor.fields)
         # The library reads extensions, too.
         self.fields = [*descriptor.fields, *pool.FindAllExtensions(descriptor)]
-        self.parts = 1 + len(self.fields)
         self.messages: dict[int, _Type] = {}
         self.packed: dict[int, int] = {}
 
+    def refer(self, types: Mapping[str, "_Type"]) -> None:
+        """Note in which fields there are messages, and of which of these types, and in which there are lists."""
+        for field in self.fields:
+            if field.message_type is not None:
+                wire = _GROUP if field.type == FieldDescriptor.TYPE_GROUP else _SIZED
+                self.messages[field.number << 3 | wire] = types[field.message_type.full_name]
+            elif field.is_repeated and field.type not in _TEXTS:
+                self.packed[field.number << 3 | _SIZED] = _WIDTHS.get(field.type, 0)
+
 
 class ProtobufBounds:
-    """Checks messages of the types that a pool has."""
+    """Checks messages of these types, and of those within them."""
 
-    def __init__(self, pool: DescriptorPool) -> None:
-        self._pool = pool
+    def __init__(self, messages: Sequence[Descriptor], pool: DescriptorPool) -> None:
         self._types: dict[str, _Type] = {}
         self._per_byte: dict[str, float] = {}
+        # All types at once: several threads check messages.
+        waiting = list(messages)
+        while waiting:
+            each = waiting.pop()
+            kind = self._types.setdefault(each.full_name, _Type(each, pool))
+            for inner in (*each.nested_types, *filter(None, (field.message_type for field in kind.fields))):
+                if inner.full_name not in self._types:
+                    self._types[inner.full_name] = _Type(inner, pool)
+                    waiting.append(inner)
+        for kind in self._types.values():
+            kind.refer(self._types)
 
     def check(self, descriptor: Descriptor, payload: bytes, at: int) -> None:
         """Raise RefusedError for a message, from byte `at` on, that has too many parts, or nests them too deep."""
-        name = descriptor.full_name
-        per_byte = self._per_byte.get(name)
+        kind = self._types[descriptor.full_name]
+        per_byte = self._per_byte.get(descriptor.full_name)
         if per_byte is None:
-            per_byte = self._per_byte[name] = self._most_per_byte(self._type(descriptor))
-        parts = self._types[name].parts
-        if parts + per_byte * (len(payload) - at) > MOST_PARTS:
-            _Message(payload, at).scan(self._types[name], len(payload), 1)
-
-    def _type(self, descriptor: Descriptor) -> _Type:
-        waiting = [descriptor]
-        while waiting:
-            each = waiting.pop()
-            kind = self._known(each)
-            for field in kind.fields:
-                inner = field.message_type
-                if inner is not None:
-                    if inner.full_name not in self._types:
-                        waiting.append(inner)
-                    wire = _GROUP if field.type == FieldDescriptor.TYPE_GROUP else _SIZED
-                    kind.messages[field.number << 3 | wire] = self._known(inner)
-                elif field.is_repeated and field.type not in _TEXTS:
-                    kind.packed[field.number << 3 | _SIZED] = _WIDTHS.get(field.type, 0)
-        return self._types[descriptor.full_name]
-
-    def _known(self, descriptor: Descriptor) -> _Type:
-        found = self._types.get(descriptor.full_name)
-        if found is None:
-            found = self._types[descriptor.full_name] = _Type(descriptor, self._pool)
-        return found
+            per_byte = self._per_byte[descriptor.full_name] = self._most_per_byte(kind)
+        if kind.parts + per_byte * (len(payload) - at) > MOST_PARTS:
+            _Message(payload, at).scan(kind, len(payload), 1)
 
     @staticmethod
     def _most_per_byte(top: _Type) -> float:

@@ -5,6 +5,7 @@ Confluent (`confluent/meta.proto`, `confluent/type`). For these names the produc
 registry has under them.
 """
 
+import errno
 import importlib
 import pkgutil
 import re
@@ -55,16 +56,20 @@ def compiled(schema: str, references: Mapping[str, str]) -> list[FileDescriptorP
 
 def _write(folder: Path, name: str, text: str) -> None:
     """Write an imported file, unless its name is that of a known one."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder) or path == folder or "\0" in name:
-        raise SchemaError(f"it imports {name!r}, which is not the name of a file")
-    if name in _known_names():
-        return
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    except (FileExistsError, NotADirectoryError, IsADirectoryError):
-        raise SchemaError(f"it imports {name!r}, which is the name of a folder of its imports, too") from None
+        path = (folder / name).resolve()
+        if path == folder or not path.is_relative_to(folder):
+            raise SchemaError(f"it imports {name!r}, which is not the name of a file")
+        if name not in _known_names():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except (ValueError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        # A NUL or a lone surrogate, or a name that is the folder of another one.
+        raise SchemaError(f"the file {name!r} can't be written ({type(error).__name__})") from None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise SchemaError("it imports a file whose name is too long") from None
 
 
 def _first_fault(told: str, folder: Path) -> str:

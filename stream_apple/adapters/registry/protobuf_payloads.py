@@ -6,12 +6,13 @@ that the reader of any language would get: 0, false or an empty text.
 Whoever writes the records may be hostile. So `protobuf_bounds.py` counts what a payload holds before it is read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -42,6 +43,8 @@ def protobuf_parser(schema: str, references: Mapping[str, str]) -> Parse:
     references  the files that it imports, by the names under which it does
     """
     files = compiled(schema, references)
+    if any(map(_is_message_set, _message_types(files))):
+        raise SchemaError("it has a message with the option message_set_wire_format, which is not read")
     pool = DescriptorPool()
     try:
         for file in files:
@@ -52,7 +55,7 @@ def protobuf_parser(schema: str, references: Mapping[str, str]) -> Parse:
     messages = list(top.message_types_by_name.values())
     order = {message.name: number for number, message in enumerate(files[-1].message_type)}
     messages.sort(key=lambda message: order[message.name])
-    bounds, reader = ProtobufBounds(pool), _Reader()
+    bounds, reader = ProtobufBounds(messages, pool), _Reader()
 
     def parse(payload: bytes) -> object:
         indexes, at = _indexes(payload)
@@ -66,6 +69,19 @@ def protobuf_parser(schema: str, references: Mapping[str, str]) -> Parse:
             raise RefusedError(Reason.MALFORMED, EXPECTED, fault_of(error)) from None
 
     return parse
+
+
+def _message_types(files: Iterable[FileDescriptorProto]) -> Iterator[DescriptorProto]:
+    waiting = [kind for file in files for kind in file.message_type]
+    while waiting:
+        kind = waiting.pop()
+        waiting.extend(kind.nested_type)
+        yield kind
+
+
+def _is_message_set(kind: DescriptorProto) -> bool:
+    """Return whether the messages have an older format than all others, in which their parts can't be counted."""
+    return bool(kind.options.message_set_wire_format)
 
 
 def _indexes(payload: bytes) -> tuple[list[int], int]:

@@ -55,8 +55,6 @@ class RegistryClient:
             found = client.get_schema(schema) if isinstance(schema, int) else client.get_schema_by_guid(schema)
             referenced: dict[str, str] = {}
             self._gather(found, referenced, set(), len(_text_of(found)))
-        except (MissingError, AnswerError, SchemaError):
-            raise
         except Exception as error:  # noqa: BLE001  of the client, and of its HTTP library
             raise _in_words(error) from None
         return found, referenced
@@ -99,6 +97,8 @@ def _in_words(error: Exception) -> MissingError | AnswerError | SchemaError:
     import httpx2
     from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 
+    if isinstance(error, MissingError | AnswerError | SchemaError):
+        return error
     if isinstance(error, SchemaRegistryError):
         status, code = error.http_status_code, cast("object", error.error_code)  # of whatever JSON there is
         # Below zero is the client's own code: another server, such as a proxy, has answered.

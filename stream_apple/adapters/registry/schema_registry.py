@@ -164,7 +164,8 @@ class SchemaRegistry:
             found, referenced = self._client.schema(schema)
             return _parser_of(found, referenced)
         except SchemaError as error:
-            fault = conceal(str(error))[:_LONGEST_FAULT]
+            # It becomes part of dead letters, which are UTF-8.
+            fault = conceal(str(error)).encode(errors="backslashreplace").decode()[:_LONGEST_FAULT]
             _log.warning("schema_refused", schema=schema, error=fault)
             return _refusing(schema, fault)
         except MissingError as error:

@@ -28,14 +28,15 @@ def headers_of(record: Record) -> list[Header] | None:
         message: Any = record
         message.set_headers(_UNREADABLE)
         return None
-    if headers is _UNREADABLE:
-        return None
-    return list(headers.items()) if isinstance(headers, Mapping) else list(headers or ())
+    if not headers:
+        return None if headers is _UNREADABLE else []
+    return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
 
 
 def content_of(record: Record, *, framed: bool) -> bytes | None:
     """Return the value of a record as decoders read it; `framed`: there is a registry, so a header may hold a frame."""
-    return with_frame(record.value(), headers_of(record) or ()) if framed else record.value()
+    headers = headers_of(record) if framed else None
+    return with_frame(record.value(), headers) if headers else record.value()
 
 
 def contents_of(records: Sequence[Record], *, framed: bool) -> list[bytes | None]:

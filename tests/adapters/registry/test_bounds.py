@@ -1,6 +1,8 @@
 """No payload takes more time or memory than its limits allow, whatever its writer and its schema are up to."""
 
+import io
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -8,12 +10,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
+from fastavro.utils import generate_one
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stream_apple.adapters.registry.avro_bounds import AvroBounds, _Payload
 from stream_apple.adapters.registry.avro_payloads import avro_parser
 from stream_apple.adapters.registry.payloads import MOST_PARTS, SchemaError
+from stream_apple.adapters.registry.protobuf_bounds import ProtobufBounds, _Message
+from stream_apple.adapters.registry.protobuf_compiler import compiled
 from stream_apple.adapters.registry.protobuf_payloads import protobuf_parser
 from stream_apple.records.message.reasons import Reason
 from stream_apple.records.parsing import RefusedError
@@ -88,6 +98,14 @@ AVRO: dict[str, tuple[Any, bytes]] = {
     "a huge text": ("string", count(2**60) + bytes(100)),
     "a negative text": ("string", b"\x03" + bytes(100)),
     "a huge block": (array_of("double"), count(2**62) + bytes(MEGABYTE - 20)),
+    "unions of many branches": (
+        array_of([{"type": "record", "name": f"U{number}", "fields": []} for number in range(5000)]),
+        count(MEGABYTE // 2) + b"\x02" * (MEGABYTE // 2) + b"\0",
+    ),
+    "unions, as many as may be": (
+        array_of([{"type": "record", "name": f"U{number}", "fields": []} for number in range(5000)]),
+        count(110) + b"\x02" * 110 + b"\0",
+    ),
     "decimals, as many as may be": (
         array_of({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}),
         count(MOST_PARTS // 5 - 10) + b"\x02\x01" * (MOST_PARTS // 5 - 10) + b"\0",
@@ -393,3 +411,64 @@ def test_any_bytes_by_a_schema_of_protocol_buffers(
     """Also where they are almost a message, and repeated."""
     repeat: Mapping[bool, int] = {True: times, False: 1}
     check(everything, b"\0" + message * repeat[len(message) * times < MEGABYTE])
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(SCHEMAS, st.lists(st.binary(max_size=20), max_size=3))
+def test_what_is_counted_is_what_fastavro_reads(schema: Any, payloads: list[bytes]) -> None:
+    """To the last byte, and no more than what is expected of so many bytes."""
+    named: dict[str, Any] = {}
+    field = {"name": "x", "type": schema}
+    try:
+        parsed = fastavro.parse_schema({"type": "record", "name": "R", "fields": [field]}, named_schemas=named)
+        payloads.append(written(parsed))
+    except (ValueError, fastavro.schema.SchemaParseException):
+        return  # it says one name twice
+    bounds = AvroBounds(parsed, named)
+    size = bounds._size(parsed, ())
+    for payload in payloads:
+        stream = io.BytesIO(payload)
+        try:
+            fastavro.schemaless_reader(stream, parsed, None)
+        except Exception:  # noqa: BLE001  it is not of this schema
+            continue
+        counted = _Payload(payload)
+        bounds._skip(counted)
+        assert counted.at == stream.tell()
+        if math.isfinite(size.per_byte):
+            assert MOST_PARTS - counted.left <= size.parts + size.per_byte * counted.at
+
+
+def written(parsed: Any) -> bytes:
+    """Any payload of a schema; ValueError if the writer can't."""
+    stream = io.BytesIO()
+    try:
+        fastavro.schemaless_writer(stream, parsed, generate_one(parsed))
+    except (TypeError, LookupError, ArithmeticError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    return stream.getvalue()
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(message=MESSAGES)
+def test_what_is_counted_is_what_the_library_reads(message: bytes) -> None:
+    """The same in Protocol Buffers."""
+    pool, bounds = counted_types()
+    descriptor = pool.FindMessageTypeByName("M")
+    try:
+        GetMessageClass(descriptor).FromString(message)
+    except DecodeError:
+        return
+    counted, kind = _Message(message, 0), bounds._types["M"]
+    counted.scan(kind, len(message), 1)
+    assert counted._at == len(message)
+    assert MOST_PARTS - counted._left <= kind.parts + bounds._most_per_byte(kind) * len(message)
+
+
+@cache
+def counted_types() -> tuple[DescriptorPool, ProtobufBounds]:
+    """Those of the schema that has all kinds of fields."""
+    pool = DescriptorPool()
+    for file in compiled(PROTO, {}):
+        pool.Add(file)
+    return pool, ProtobufBounds([pool.FindMessageTypeByName("M")], pool)

@@ -170,6 +170,7 @@ def test_an_outage_in_between_does_not_end_the_wait(
         (Schema("{", "AVRO"), "it is not JSON: "),
         (Schema('"Gone"', "AVRO"), "it is not a schema of Avro: Gone"),
         (Schema("message", "PROTOBUF"), "protoc: schema_of_the_topic.proto:"),
+        (Schema('"\ud800"', "AVRO"), "it has a name with half of a surrogate pair"),
         (Schema("x", "XML"), "it is of no type that is read: AVRO, PROTOBUF, or JSON"),
     ],
 )
@@ -185,6 +186,7 @@ def test_a_schema_that_can_not_be_read_is_refused(
     assert caught.value.reason is Reason.MALFORMED
     assert str(caught.value).startswith(f"expected a schema that can be read ({fault}")
     assert str(caught.value).endswith("), found schema 5")
+    assert str(caught.value).encode()
     assert [(each["event"], each["schema"]) for each in logs] == [("schema_refused", 5)]
     assert client.asked == [5]
 

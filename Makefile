@@ -103,10 +103,10 @@ $(VENV)/ready: $(VENV)/runs requirements.lock
 lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet uv
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra plot --extra study --extra parquet --extra registry --extra serve --extra library --extra river --extra notebook --extra site --universal --fork-strategy fewest \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra test --extra plot --extra study --extra parquet --extra registry --extra library --extra river --extra notebook --extra site --universal --fork-strategy fewest \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--quiet --upgrade --output-file requirements.lock
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --extra serve --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra registry --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate --quiet --constraint requirements.lock \
 		--output-file docker/requirements.lock
 	$(VENV)-lock/bin/uv pip compile docker/build.in --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
@@ -117,7 +117,7 @@ oldest:
 	$(PYTHON) -m venv --clear $(VENV)-oldest
 	$(VENV)-oldest/bin/pip install --quiet uv
 	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct \
-		--editable '.[test,plot,study,parquet,registry,serve,library,river,notebook,site]'
+		--editable '.[test,plot,study,parquet,registry,library,river,notebook,site]'
 	$(VENV)-oldest/bin/pytest --numprocesses 2 -m "not broker and not long" -W default
 
 clean:

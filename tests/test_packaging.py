@@ -20,9 +20,9 @@ import pytest
 from support.local_http import fetch
 from support.required import unavailable
 
-from stream_apple.adapters.http.pages import _ASSETS
-from stream_apple.adapters.serving.page import PAGE
 from stream_apple.cli import SUMMARIES
+from stream_apple.http.pages import ASSETS
+from stream_apple.http.serving.page import PAGE
 
 ROOT = Path(__file__).resolve().parent.parent
 # Each of these is in the source distribution with all that it holds.
@@ -119,7 +119,7 @@ def test_the_wheel_has_what_the_package_needs(distributions: Distributions) -> N
             assert archive.read(f"stream_apple/schemas/{schema.name}") == schema.read_bytes()
     modules = {f"stream_apple/{name}" for name in _sources_below(ROOT / "stream_apple") if name.endswith(".py")}
     assert modules - held == set()
-    assert {f"stream_apple/adapters/http/static/{name}" for name, _ in _ASSETS.values()} - held == set()
+    assert {f"stream_apple/http/static/{name}" for name, _ in ASSETS.values()} - held == set()
     assert {f"{package.replace('.', '/')}/static/{name}" for package, name, _ in PAGE.values()} - held == set()
     assert "stream_apple/py.typed" in held
     assert [name for name in held if name.endswith("licenses/LICENSE")]
@@ -132,7 +132,7 @@ def test_every_library_is_declared(distributions: Distributions) -> None:
         (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
         head = archive.read(name).decode().partition("\n\n")[0]
         trees = [ast.parse(archive.read(name)) for name in archive.namelist() if name.endswith(".py")]
-    extras = "plot|parquet|registry|library|river|serve"
+    extras = "plot|parquet|registry|library|river"
     required = re.findall(rf'^Requires-Dist: ([\w-]+)[^;\n]*(?:; extra == "(?:{extras})")?$', head, re.MULTILINE)
     imported = {
         name.partition(".")[0]
@@ -206,10 +206,10 @@ def test_the_installed_worker_serves_the_page(installed: Path, tmp_path: Path) -
         assert worker.stderr is not None
         events = (json.loads(line) for line in worker.stderr)
         port = next(event["http_port"] for event in events if event["event"] == "started")
-        for path, (name, content_type) in _ASSETS.items():
+        for path, (name, content_type) in ASSETS.items():
             status, headers, body = fetch(port, path)
-            assert (status, headers["Content-Type"]) == (200, content_type)
-            assert body == (ROOT / "stream_apple/adapters/http/static" / name).read_bytes()
+            assert (status, headers.get_content_type()) == (200, content_type)
+            assert body == (ROOT / "stream_apple/http/static" / name).read_bytes()
     finally:
         worker.kill()
         worker.communicate()

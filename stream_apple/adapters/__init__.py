@@ -1,1 +1,1 @@
-"""The outside world, one technology in each file: Kafka and HTTP."""
+"""The outside world, one technology in each file: Kafka and the schema registry."""

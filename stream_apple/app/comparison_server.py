@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from stream_apple.adapters.http.listener import listen
-from stream_apple.adapters.http.server import METRICS_PATH, Server, facts_route, metrics_route, probe_routes
 from stream_apple.comparing.group_comparison import ComparisonReport
 from stream_apple.config import Config
+from stream_apple.http.application import facts_route, metrics_route, probe_routes, read_only
+from stream_apple.http.listener import listen
+from stream_apple.http.server import HttpServer
 from stream_apple.monitoring.comparison_metrics import ComparisonMetrics
 from stream_apple.monitoring.health import STUCK_AFTER_S, Verdict
 
@@ -55,10 +56,10 @@ class ComparisonView:
 @contextmanager
 def serving(view: ComparisonView, host: str, port: int) -> Iterator[int]:
     """Serve while the context lasts, and yield the port; ConfigurationError if the port is taken."""
-    paths = {
-        METRICS_PATH: metrics_route(view.metrics.registry),
-        COMPARISON_PATH: facts_route(lambda: view.facts),
-        **probe_routes(view.live, view.ready),
-    }
-    with Server(listen(host, port), paths) as server:
+    routes = [
+        metrics_route(view.metrics.registry),
+        facts_route(COMPARISON_PATH, lambda: view.facts),
+        *probe_routes(view.live, view.ready),
+    ]
+    with HttpServer(read_only(routes), listen(host, port)) as server:
         yield server.port

@@ -2,8 +2,6 @@
 
 import structlog
 
-from stream_apple.adapters.http.listener import listen
-from stream_apple.adapters.http.server import Server, routes
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, checked_properties
@@ -15,6 +13,9 @@ from stream_apple.adapters.registry.schema_registry import registry_of
 from stream_apple.app import identity
 from stream_apple.app.service import run_until_stopped
 from stream_apple.config import Config
+from stream_apple.http.application import read_only, routes
+from stream_apple.http.listener import listen
+from stream_apple.http.server import HttpServer
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.join_metrics import JoinMetrics
 from stream_apple.records.message.message_size import largest_dead_letter
@@ -41,7 +42,7 @@ def join_until_stopped(config: Config, signals: Signals) -> int:
     schemas = registry_of(config)
     listener = listen(config.http.host, *config.http.ports)
     metrics, health = JoinMetrics(), Health()
-    with Server(listener, routes(health, metrics.registry)) as server:
+    with HttpServer(read_only(routes(health, metrics.registry)), listener) as server:
         _log.info("started", http_port=server.port, config=config.redacted())
         health.compiled()
         who = Identity(worker.group, worker.id, worker.transactional_id)

@@ -6,12 +6,12 @@ from itertools import islice
 from typing import Any
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.adapters.serving.answering import as_of_facts, prediction_facts, read_instances
-from stream_apple.adapters.serving.questions import Instance, Questions
 from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config
 from stream_apple.errors import InputFileError
+from stream_apple.http.serving.answering import as_of_facts, prediction_facts, read_instances
+from stream_apple.http.serving.questions import Instance, Questions
 from stream_apple.stream.model.instances import BadInstancesError, InstanceFault, InstanceReader, score
 from stream_apple.stream.walk.moment import Moment
 from stream_apple.stream.walk.rebuilding import rebuild

@@ -9,20 +9,21 @@ from contextlib import ExitStack, closing
 
 import structlog
 
-from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.kafka.connectivity import OutageLog
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.partitioner import partition_of
 from stream_apple.adapters.kafka.retry import RetryPolicy
-from stream_apple.adapters.serving.answering import Answering
-from stream_apple.adapters.serving.application import Application
-from stream_apple.adapters.serving.questions import Questions
-from stream_apple.adapters.serving.uvicorn_server import ServingServer
 from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_sources import sources_of
 from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.http.listener import listen
+from stream_apple.http.server import SERVING, HttpServer
+from stream_apple.http.serving.answering import Answering
+from stream_apple.http.serving.application import Application
+from stream_apple.http.serving.bodies import Bodies
+from stream_apple.http.serving.questions import Questions
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.signals import Signals
 from stream_apple.stream.following.replicas import Replicas
@@ -58,15 +59,15 @@ def serve(config: Config, signals: Signals) -> int:
         metrics.watch(replicas)
         answering = Answering(replicas, reader, model, partition_of)
         questions = Questions(told.max_instances, mapped=settings.mapped)
-        application = Application(config.served_as, answering, questions, told.max_body_bytes, metrics)
-        server = ServingServer(application.routes())
-        signals.call(server.stop)
+        bodies = Bodies(told.max_body_bytes, told.max_pending_body_bytes)
+        application = Application(config.served_as, answering, questions, bodies, metrics)
         spare_the_collector()
         sys.setswitchinterval(SWITCH_S)
-        listener = stack.enter_context(closing(listen(told.host, told.port, section="serve")))
-        with replicas:
-            _log.info("serving", http_port=listener.getsockname()[1], partitions=len(numbers), model=model)
-            server.serve_on(listener)
+        listener = listen(told.host, told.port, section="serve")
+        with replicas, HttpServer(application.asgi(), listener, SERVING) as server:
+            signals.call(server.stop)
+            _log.info("serving", http_port=server.port, partitions=len(numbers), model=model)
+            server.wait()
         if replicas.alive:  # a call of its clients waits for a broker, so that none may be closed; the process ends now
             stack.pop_all()
     _log.info("stopped")

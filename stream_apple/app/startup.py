@@ -10,7 +10,6 @@ from concurrent.futures import Future  # noqa: TC003  an import like the others
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.kafka.admin import Cluster
 from stream_apple.adapters.kafka.broker import KafkaBroker
 from stream_apple.adapters.kafka.client_properties import Identity, checked_properties
@@ -21,6 +20,7 @@ from stream_apple.app.topic_owner import refuse_topics_of_others
 from stream_apple.config import Config
 from stream_apple.config.memory import check_models_fit
 from stream_apple.errors import ConfigurationError
+from stream_apple.http.listener import listen
 from stream_apple.records.message.message_size import largest_dead_letter
 from stream_apple.stream.log.ports import nothing_to_abort
 from stream_apple.stream.positions.lineage import digest_of_file

@@ -6,9 +6,6 @@ from contextlib import closing, suppress
 
 import structlog
 
-from stream_apple.adapters.http.pages import page_routes
-from stream_apple.adapters.http.server import Server, routes
-from stream_apple.adapters.http.status import Status
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.adapters.kafka.strangers import Strangers
@@ -19,6 +16,10 @@ from stream_apple.app.service import SWITCH_S, run_until_stopped
 from stream_apple.app.starting_model import starting_model
 from stream_apple.app.startup import Opening
 from stream_apple.config import Config
+from stream_apple.http.application import read_only, routes
+from stream_apple.http.pages import page_routes
+from stream_apple.http.server import HttpServer
+from stream_apple.http.status import Status
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.input_watch import InputWatch
@@ -64,8 +65,8 @@ def run(config: Config, opening: Opening, signals: Signals) -> int:
     )
     search = NameSearch(lambda wanted, is_over: names_of(config, decoder, observer.names, wanted, is_over))
     status = Status(observer, metrics, health, config.redacted(), search.look)
-    paths = {**routes(health, metrics.registry), **page_routes(status)}
-    with Server(listener, paths) as server, ObserverThread(observer), search:
+    application = read_only([*routes(health, metrics.registry), *page_routes(status)])
+    with HttpServer(application, listener) as server, ObserverThread(observer), search:
         _log.info("started", http_port=server.port, config=config.redacted())
         for watcher in (metrics, health):
             watcher.watch_brokers(lambda: kafka.reachable)

@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-from importlib import import_module
 from typing import NoReturn
 
 import click
@@ -21,7 +20,6 @@ from stream_apple.demo.screen import screen_of
 from stream_apple.demo.session import Session
 from stream_apple.demo.state import DemoReport
 from stream_apple.demo.viewer import Viewer, has_desktop
-from stream_apple.errors import needs_extra
 from stream_apple.signals import STOPPING, Signals
 
 _EXAMPLES, _REQUESTS = 200_000, 20_000
@@ -83,8 +81,6 @@ def _run(
     if not loop:
         with screen_of(console, picture, line, quiet=quiet) as screen:
             return Session(count or _EXAMPLES, port, screen, viewer).run()
-    with needs_extra("serve"):
-        import_module("uvicorn")
     with screen_of(console, loop_picture, loop_line, quiet=quiet) as loop_screen:
         return LoopSession(count or _REQUESTS, port, loop_screen, viewer).run()
 

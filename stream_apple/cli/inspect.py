@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stream_apple.adapters.http.messages import MOST_TOP
 from stream_apple.cli.options.common import AS_JSON, PARTITIONS
 from stream_apple.cli.options.parameters import OutputFile, refuse_writing_over
 from stream_apple.cli.output import number_or_dash, printable_facts, say, table_console
 from stream_apple.config import Config, load
 from stream_apple.errors import ConfigurationError
+from stream_apple.monitoring.bounds import MOST_TOP
 
 _Facts = dict[str, Any]
 _BAR = 12

@@ -9,7 +9,6 @@ import click
 
 from stream_apple.cli.options.common import CONFIG_OF_WORKERS, FROM_MODEL, load_with_model
 from stream_apple.cli.output import say
-from stream_apple.errors import needs_extra
 from stream_apple.files.input_stream import numbered_lines
 from stream_apple.files.reading import file_label, readable_file
 
@@ -38,9 +37,9 @@ def command(file: Path, path: Path | None, as_of: str, from_model: Path | None) 
     Exits with 65 for a line that is no instance, 69 if Kafka does not answer, 70 if needed records are gone, 73 if the
     snapshot is damaged, 78 if there is no such model.
     """
-    with needs_extra("serve"):
-        from stream_apple.app.score import scored
-        from stream_apple.stream.walk.moment import Moment
+    from stream_apple.app.score import scored
+    from stream_apple.stream.walk.moment import Moment
+
     try:
         moment = Moment.parse(as_of)
     except ValueError as error:

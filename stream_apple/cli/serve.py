@@ -8,7 +8,6 @@ from stream_apple import logs
 from stream_apple.cli.options.common import FROM_MODEL, load_with_model
 from stream_apple.cli.service import compiling, end_at_once, exit_with, log_request, service_options
 from stream_apple.config import conceal
-from stream_apple.errors import needs_extra
 from stream_apple.signals import Signals
 
 
@@ -41,6 +40,6 @@ def _serve(path: Path | None, log_format: logs.LogFormat, from_model: Path | Non
     }
     logs.configure(log_format, {"group": config.worker.group}, conceal, sentences)
     with Signals(end_at_once, log_request) as signals:
-        with needs_extra("serve"):
-            from stream_apple.app.serve import serve
+        from stream_apple.app.serve import serve
+
         return serve(config, signals)

@@ -317,12 +317,26 @@ class ServeSettings(Section):
     """The port on which the server listens. 0: any free one, which the event `serving` names."""
     max_body_bytes: Integer = Field(default=4_000_000, ge=1_000, le=1_000_000_000, json_schema_extra={"unit": "bytes"})
     """The largest body of a request. A larger one is answered with status 413."""
+    max_pending_body_bytes: Integer = Field(
+        default=64_000_000, ge=65_536, le=100_000_000_000, json_schema_extra={"unit": "bytes"}
+    )
+    """The memory for the bodies of all requests that are being read or answered, each of which takes at least 64 KiB. A
+    request for which there is no room is answered with status 503 and `Retry-After`. At least `max_body_bytes`."""
     max_instances: Integer = Field(default=1_000, ge=1, le=100_000, json_schema_extra={"unit": "instances"})
     """The most instances of a request. More are answered with status 413. All instances of a request are scored in one
     go, and other requests wait."""
     max_lag: Duration = Field(default=10 * SECOND, ge=SECOND // 10, le=DAY)
     """How far a replica may be behind and still be ready: it is not if the group committed something longer ago that
     the replica has not learned. With `follow = "snapshots"` a replica that has a model is ready."""
+
+    @model_validator(mode="after")
+    def _has_room_for_a_body(self) -> Self:
+        if self.max_pending_body_bytes < self.max_body_bytes:
+            raise ValueError(
+                f"expected max_pending_body_bytes of at least max_body_bytes, found {self.max_pending_body_bytes} and "
+                f"{self.max_body_bytes}"
+            )
+        return self
 
     def address(self, port: int | None = None) -> str:
         """Return the address for clients on this machine; `port` is what 0 has become."""

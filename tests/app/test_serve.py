@@ -7,13 +7,13 @@ from typing import NoReturn
 import pytest
 import structlog
 
-from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.kafka.connectivity import OutageLog
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.app import serve
 from stream_apple.config import load
 from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.http.listener import listen
 from stream_apple.signals import Signals
 
 OUTAGE = OutageLog({"bootstrap.servers": "127.0.0.1:1"})

@@ -8,13 +8,13 @@ import sys
 import pytest
 from support.waiting import DEADLINE_S
 
-from stream_apple.adapters.http.listener import listen
 from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.app import startup
 from stream_apple.app.startup import open_up
 from stream_apple.config import Config, load
 from stream_apple.config.memory import MemoryLimit
 from stream_apple.errors import BrokerError, ConfigurationError
+from stream_apple.http.listener import listen
 
 
 def _config(port: int) -> Config:

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from stream_apple.adapters.http.listener import listen
 from stream_apple.app.model_factories import settings_of
 from stream_apple.app.startup import Opening
 from stream_apple.app.worker import run
 from stream_apple.config import Config, load
 from stream_apple.core import jit
 from stream_apple.errors import ConfigurationError
+from stream_apple.http.listener import listen
 from stream_apple.signals import Signals
 from stream_apple.stream.model.warmup import is_warm
 

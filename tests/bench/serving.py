@@ -32,15 +32,16 @@ from starlette.routing import Route
 from support.child_process import start_child
 from support.ports import free_ports
 
-from stream_apple.adapters.http.listener import listen
-from stream_apple.adapters.serving.answering import Answering
-from stream_apple.adapters.serving.application import Application
-from stream_apple.adapters.serving.questions import Questions
-from stream_apple.adapters.serving.uvicorn_server import ServingServer
 from stream_apple.app.model_factories import model_factory, settings_of
 from stream_apple.app.serve import settings_digest
 from stream_apple.app.service import SWITCH_S, spare_the_collector
 from stream_apple.config import load
+from stream_apple.http.listener import listen
+from stream_apple.http.server import SERVING, HttpServer
+from stream_apple.http.serving.answering import Answering
+from stream_apple.http.serving.application import Application
+from stream_apple.http.serving.bodies import Bodies
+from stream_apple.http.serving.questions import Questions
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.records.message.example import Example, encode_example
 from stream_apple.stream.following.replicas import Replicas
@@ -84,9 +85,9 @@ def serve(kind: str, port: int, learned: float) -> None:
             await request.body()
             return Response(content, media_type="application/json")
 
-        ServingServer(Starlette(routes=[Route("/v1/models/{name}:predict", answer, methods=["POST"])])).serve_on(
-            listener
-        )
+        constant = Starlette(routes=[Route("/v1/models/{name}:predict", answer, methods=["POST"])])
+        with HttpServer(constant, listener, SERVING) as server:
+            server.wait()
         return
     config = load(None, {"STREAM_APPLE_WORKER__GROUP": "bench", "STREAM_APPLE_LEARNER__LOSS": "logistic"})
     settings, provenance = settings_of(config), Provenance.of(config)
@@ -98,11 +99,14 @@ def serve(kind: str, port: int, learned: float) -> None:
     replicas = Replicas(sources, [0], "log", 10.0, metrics)
     metrics.watch(replicas)
     answering = Answering(replicas, reader, settings_digest(provenance), lambda *_: 0)
-    application = Application("bench", answering, Questions(1_000, mapped=False), 4_000_000, metrics)
+    application = Application(
+        "bench", answering, Questions(1_000, mapped=False), Bodies(4_000_000, 64_000_000), metrics
+    )
     spare_the_collector()
     with replicas:
         logs.start()
-        ServingServer(application.routes()).serve_on(listener)
+        with HttpServer(application.asgi(), listener, SERVING) as server:
+            server.wait()
 
 
 def request_of(instances: Sequence[Mapping[str, object]]) -> bytes:

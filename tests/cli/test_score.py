@@ -52,7 +52,7 @@ def test_a_reader_who_has_gone_is_no_fault_of_the_file(tmp_path: Path, monkeypat
 def test_an_extra_that_is_not_installed() -> None:
     """Is named, with the command that installs it."""
     with (
-        pytest.raises(ConfigurationError, match=r"expected no_such_module to be installed.*stream-apple\[serve\]"),
-        needs_extra("serve"),
+        pytest.raises(ConfigurationError, match=r"expected no_such_module to be installed.*stream-apple\[plot\]"),
+        needs_extra("plot"),
     ):
         __import__("no_such_module")

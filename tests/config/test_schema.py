@@ -170,6 +170,7 @@ class TestDefaults:
                 "host": "0.0.0.0",
                 "port": 8080,
                 "max_body_bytes": 4_000_000,
+                "max_pending_body_bytes": 64_000_000,
                 "max_instances": 1_000,
                 "max_lag": "10s",
             },

@@ -21,16 +21,16 @@ from deploy.worker_manifest import (
 from prometheus_client import CollectorRegistry
 
 from stream_apple import cli
-from stream_apple.adapters.http.server import routes
 from stream_apple.adapters.kafka.client_properties import Identity, consumer_properties, producer_properties
 from stream_apple.adapters.kafka.retry import SHORTENED_DEADLINE_S
 from stream_apple.adapters.kafka.topics import RETENTION_MS, NeededTopics, written
 from stream_apple.adapters.kafka.transactional_producer import _CLOSE_S
 from stream_apple.config import Config, load
+from stream_apple.http.application import routes
 from stream_apple.monitoring.health import Health
 from stream_apple.stream.loop.loop import SAVING_S
 
-PATHS = routes(Health(), CollectorRegistry())
+PATHS = {route.path for route in routes(Health(), CollectorRegistry())}
 GROUP_LABEL = "app.kubernetes.io/instance"
 NAME_LABEL = "app.kubernetes.io/name"
 SERVE, JOIN, COMPARE = "stream-apple-serve", "stream-apple-join", "stream-apple-compare"

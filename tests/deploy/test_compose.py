@@ -18,10 +18,10 @@ from prometheus_client import CollectorRegistry
 from support.kafka.broker import VERSION as KAFKA_VERSION
 
 from stream_apple import cli
-from stream_apple.adapters.http.server import routes
 from stream_apple.adapters.kafka.retry import SHORTENED_DEADLINE_S
 from stream_apple.adapters.kafka.transactional_producer import _CLOSE_S
 from stream_apple.config import Config, load
+from stream_apple.http.application import routes
 from stream_apple.monitoring.health import Health
 from stream_apple.stream.loop.loop import SAVING_S
 
@@ -163,7 +163,7 @@ def check_worker(compose: Compose) -> None:
     url = re.search(r"http://127\.0\.0\.1:(\d+)(/\w+)", " ".join(worker["healthcheck"]["test"]))
     assert url is not None
     assert int(url.group(1)) == port
-    assert url.group(2) in routes(Health(), CollectorRegistry())
+    assert url.group(2) in {route.path for route in routes(Health(), CollectorRegistry())}
     assert int(worker["stop_grace_period"].removesuffix("s")) >= SHORTENED_DEADLINE_S + SAVING_S + 2 * _CLOSE_S + 10
     made = compose["services"]["topics"]["command"]
     partitions = int(made[made.index("--partitions") + 1])

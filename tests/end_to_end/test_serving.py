@@ -23,11 +23,11 @@ from support.worker_config import write_config
 from support.worker_process import WorkerProcess
 
 from stream_apple.adapters.kafka.log_reader import KafkaLogs
-from stream_apple.adapters.serving.answering import prediction_facts
 from stream_apple.app.model_factories import settings_of
 from stream_apple.app.model_sources import sources_of
 from stream_apple.config import Config, load
 from stream_apple.errors import BrokerError, ConfigurationError, FencedError, InputFileError
+from stream_apple.http.serving.answering import prediction_facts
 from stream_apple.monitoring.metric import PREFIX
 from stream_apple.monitoring.serving_metrics import SERVING_METRICS
 from stream_apple.stream.model.instances import InstanceReader, score

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from adapters.serving.asgi import learned
 from scipy import sparse
+from support.asgi import learned
 
 from stream_apple import load_model
 from stream_apple.config import Config

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
+from support.page_site import Site
 from support.waiting import wait_until
 
-from stream_apple.adapters.http.messages import METHODS
 from stream_apple.config import conceal, load
 from stream_apple.config.secrets import _PUBLIC, HIDDEN, is_secret, remember, shown
 from stream_apple.config.sources import variable
 from stream_apple.errors import ConfigurationError
+from stream_apple.http.application import routes
+from stream_apple.http.pages import page_routes
 
 SECRET = "hunter2-Xq9"
 KEY = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEG\n-----END PRIVATE KEY-----\n"
@@ -205,5 +207,8 @@ class TestPlaces:
 
 
 def test_the_http_port_only_reads() -> None:
-    """No method exists but these two; all others are answered with 405 (tests/adapters/http/test_server.py)."""
-    assert METHODS == ("GET", "HEAD")
+    """No route has a method but these two; all others are answered with 405 (tests/http/test_application.py)."""
+    site = Site()
+    with site.server:
+        found = [*routes(site.health, site.metrics.registry), *page_routes(site.status)]
+    assert {method for route in found for method in route.methods or ["any"]} == {"GET", "HEAD"}

@@ -1,21 +1,19 @@
 """The page of a replica in a real browser: an example is pasted, and its score is there as a sum."""
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from adapters.serving.asgi import SOFTMAX, FixedReplicas, application_of, learned
 from status_page.browser import Browser
 from status_page.contrast import LOW_CONTRAST
+from support.asgi import SOFTMAX, FixedReplicas, application_of, learned
 from support.planted_pair import PAIR
 from support.records import HOUR, START, FakeRecord
+from support.served import served
 
-from stream_apple.adapters.http.listener import listen
-from stream_apple.adapters.serving.uvicorn_server import ServingServer
 from stream_apple.records.message.example import Example, encode_example
 from stream_apple.stream.model.partition_model import ModelSettings, PartitionModel
 
@@ -25,23 +23,12 @@ EXAMPLE = {"features": {"price": 1.5, "country=de": 1.0, HOSTILE: 0.25, "never":
 TERMS = "#terms tbody tr"
 
 
-class Replica:
-    """A server that answers by such models, on a thread of its own, while it is a context."""
-
-    def __init__(self, model: PartitionModel | None, settings: ModelSettings | None = None) -> None:
-        options = {} if settings is None else {"settings": settings}
-        self._server = ServingServer(application_of(FixedReplicas([model]), **options, body=20_000, body_s=5.0))  # type: ignore[arg-type]
-        self._listener = listen("127.0.0.1", 0)
-        self._thread = threading.Thread(target=self._server.serve_on, args=(self._listener,))
-
-    def __enter__(self) -> str:
-        self._thread.start()
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}/"
-
-    def __exit__(self, *_: object) -> None:
-        with closing(self._listener):
-            self._server.stop()
-            self._thread.join()
+@contextmanager
+def replica(model: PartitionModel | None, settings: ModelSettings | None = None) -> Iterator[str]:
+    """The address of a server that answers by such models."""
+    options = {} if settings is None else {"settings": settings}
+    with served(application_of(FixedReplicas([model]), **options, body=20_000, body_s=5.0)) as port:  # type: ignore[arg-type]
+        yield f"http://127.0.0.1:{port}/"
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +43,7 @@ def model() -> PartitionModel:
 @pytest.fixture(scope="module")
 def address(model: PartitionModel) -> Iterator[str]:
     """Where a replica answers."""
-    with Replica(model) as found:
+    with replica(model) as found:
         yield found
 
 
@@ -136,7 +123,7 @@ def test_is_readable(page: Browser, tmp_path: Path, size: tuple[int, int], dark:
 def test_of_classes_the_most_probable_one_is_explained(browser: Browser) -> None:
     """And said so."""
     model = PartitionModel("examples", 0, learned().lineage, SOFTMAX, SOFTMAX.decoder())
-    with Replica(model, SOFTMAX) as address:
+    with replica(model, SOFTMAX) as address:
         browser.open(address)
         paste(browser, json.dumps(EXAMPLE))
         browser.wait_until("return document.querySelector('#score-more').innerText.startsWith('of class ')")
@@ -144,7 +131,7 @@ def test_of_classes_the_most_probable_one_is_explained(browser: Browser) -> None
 
 def test_a_replica_without_a_model_says_so(browser: Browser) -> None:
     """It is not ready, and answers nothing."""
-    with Replica(None) as address:
+    with replica(None) as address:
         browser.open(address)
         browser.wait_until("return document.querySelector('#state-text').innerText.startsWith('not ready')")
         paste(browser, json.dumps(EXAMPLE))

@@ -8,11 +8,12 @@ from support.null_watchers import find_no_names
 from support.planted_pair import SETTINGS, finder, planted
 from support.records import DECODER, FakeRecord
 
-from stream_apple.adapters.http.listener import listen
-from stream_apple.adapters.http.pages import page_routes
-from stream_apple.adapters.http.server import Server, routes
-from stream_apple.adapters.http.status import Status
 from stream_apple.config import Config
+from stream_apple.http.application import read_only, routes
+from stream_apple.http.listener import listen
+from stream_apple.http.pages import page_routes
+from stream_apple.http.server import HttpServer
+from stream_apple.http.status import Status
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.observer import WorkerObserver
@@ -46,8 +47,8 @@ class Site:
             {"group": "g", "worker": "w", "topic": "t", "method": "apple", "loss": "squared"}, 300.0, 60.0, 2
         )
         self.status = Status(self.watch, metrics, health, CONFIG.redacted(), find_no_names, self.clock)
-        paths = {**routes(health, metrics.registry), **page_routes(self.status)}
-        self.server = Server(listen("127.0.0.1", port), paths)
+        application = read_only([*routes(health, metrics.registry), *page_routes(self.status)])
+        self.server = HttpServer(application, listen("127.0.0.1", port))
         records = planted(800)
         self.model, names = finder(records)
         self.watch.names.add(names.known().items())

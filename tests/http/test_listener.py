@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_apple.adapters.http.listener import listen
 from stream_apple.errors import ConfigurationError
+from stream_apple.http.listener import listen
 
 
 def test_a_port_in_use_is_a_configuration_error() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from support.clock import Clock
 
-from stream_apple.adapters.http.work_share import WorkShare
+from stream_apple.http.work_share import WorkShare
 
 
 class Worker:

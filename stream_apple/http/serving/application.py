@@ -6,25 +6,23 @@ An error is `{"error": "..."}`, with the faulty instances beside it: a request w
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
 import msgspec
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from stream_apple.adapters.serving.answering import Answering, InstanceAnswer
-from stream_apple.adapters.serving.page import explain_routes
-from stream_apple.adapters.serving.patience import Lingering
-from stream_apple.adapters.serving.questions import BadRequestError, Instance, Questions
 from stream_apple.errors import ModelError
+from stream_apple.http.application import application, is_unexplained, metrics_route, shown_path
+from stream_apple.http.replies import json_reply
+from stream_apple.http.serving.answering import Answering, InstanceAnswer
+from stream_apple.http.serving.bodies import Bodies
+from stream_apple.http.serving.page import explain_routes
+from stream_apple.http.serving.questions import BadRequestError, Instance, Questions
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.stream.following.replicas import NoModelError
 from stream_apple.stream.model.instances import BadInstancesError
@@ -32,11 +30,9 @@ from stream_apple.stream.walk.moment import Moment
 
 _JSON, _MSGPACK = "application/json", "application/msgpack"
 _FORMS = {"": False, _JSON: False, _MSGPACK: True, "application/x-msgpack": True, "application/vnd.msgpack": True}
-_BODY_S = 10.0  # for all of a body to come
-_NO_CACHE = {"Cache-Control": "no-store"}
+_LARGE = 65_536  # bytes of a body that takes long enough to answer that others have their turn before the next
 _QUESTIONS = "/v1/models/NAME:predict and :explain"
 
-_to_json = msgspec.json.Encoder().encode
 _to_msgpack = msgspec.msgpack.Encoder().encode
 _Endpoint = Callable[[Request], Awaitable[Response]]
 _Answer = Callable[[list[Instance], Request], Awaitable[dict[str, Any]]]
@@ -45,32 +41,23 @@ _Answer = Callable[[list[Instance], Request], Awaitable[dict[str, Any]]]
 class Application:
     """Answers for one model's name.
 
-    name      of the model, in paths
-    max_body  bytes of a request's body
-    body_s    seconds for all of it to come
+    name  of the model, in paths
     """
 
     def __init__(
-        self,
-        name: str,
-        answering: Answering,
-        questions: Questions,
-        max_body: int,
-        metrics: ServingMetrics,
-        body_s: float = _BODY_S,
+        self, name: str, answering: Answering, questions: Questions, bodies: Bodies, metrics: ServingMetrics
     ) -> None:
         self._name = name
         self._answering = answering
         self._questions = questions
-        self._max_body = max_body
-        self._body_s = body_s
+        self._bodies = bodies
         self._metrics = metrics
-        self._explaining = asyncio.Lock()
+        self._turn, self._explaining = asyncio.Lock(), asyncio.Lock()
 
-    def routes(self) -> Starlette:
-        """Return the application of ASGI."""
-        application = Starlette(
-            routes=[
+    def asgi(self) -> Starlette:
+        """Return the ASGI application."""
+        return application(
+            [
                 Route("/v1/models", self._models),
                 Route("/v1/models/{name}:predict", self._asked("predict", self._predict), methods=["POST"]),
                 Route("/v1/models/{name}:explain", self._asked("explain", self._explain), methods=["POST"]),
@@ -82,14 +69,11 @@ class Application:
                 Route("/v2/health/ready", self._ready),
                 Route("/v2/models/{name}", self._metadata),
                 Route("/v2/models/{name}/ready", self._model),
-                Route("/metrics", self._scrape),
+                metrics_route(self._metrics.registry),
                 *explain_routes(),
             ],
-            exception_handlers={HTTPException: _as_error, BadRequestError: _as_refusal},
-            middleware=[Middleware(Lingering)],
+            _explain_error,
         )
-        application.router.redirect_slashes = False  # a path with one more slash is another one
-        return application
 
     async def _predict(self, instances: list[Instance], _: Request) -> dict[str, Any]:
         # In this thread: it waits for a portion of learning at most, and decodes into memory of its own.
@@ -126,8 +110,12 @@ class Application:
         try:
             self._check_name(request)
             packed = _is_packed(request)
-            body = await self._body(request)
-            return _reply(200, await answer(self._questions.read(body, packed=packed), request), packed=packed)
+            async with self._bodies.read(request) as body:
+                if len(body) > _LARGE:
+                    await self._next_turn()
+                return _reply(200, await answer(self._questions.read(body, packed=packed), request), packed=packed)
+        except HTTPException as error:
+            return _reply(error.status_code, {"error": error.detail}, packed=packed, headers=dict(error.headers or {}))
         except BadRequestError as error:
             return _reply(error.status, {"error": str(error)}, packed=packed)
         except BadInstancesError as error:
@@ -145,28 +133,12 @@ class Application:
     def _check_name(self, request: Request) -> None:
         name = request.path_params["name"]
         if name != self._name:
-            raise BadRequestError(404, f"expected the model {self._name!r}, found {name[:200]!r}")
+            raise HTTPException(404, f"expected the model {self._name!r}, found {name[:200]!r}")
 
-    async def _body(self, request: Request) -> bytes:
-        """Return the body; BadRequestError if it is too large, or does not come."""
-        most = self._max_body
-        too_large = BadRequestError(413, f"expected a body of at most {most} bytes, found a larger one")
-        announced = request.headers.get("content-length", "0")
-        if not announced.isdecimal() or int(announced) > most:
-            raise too_large
-        parts, size = [], 0
-        try:
-            async with asyncio.timeout(self._body_s):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > most:
-                        raise too_large
-                    parts.append(part)
-        except TimeoutError:
-            raise BadRequestError(
-                408, f"expected the whole body within {self._body_s:g} s, found {size} bytes"
-            ) from None
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+    async def _next_turn(self) -> None:
+        """Let others have their turn, if many wait for this one after another: two never return in one round."""
+        async with self._turn:
+            await asyncio.sleep(0)
 
     async def _models(self, _: Request) -> Response:
         return _reply(200, {"models": [self._name]})
@@ -209,9 +181,6 @@ class Application:
             },
         )
 
-    async def _scrape(self, request: Request) -> Response:
-        return _scraped(self._metrics.registry, request.headers.get("accept", ""))
-
 
 def _stands(number: int, model: Any) -> dict[str, Any]:  # noqa: ANN401
     return {"partition": number, "offset": None} if model is None else Moment.of(model).facts()
@@ -220,10 +189,10 @@ def _stands(number: int, model: Any) -> dict[str, Any]:  # noqa: ANN401
 def _is_packed(request: Request) -> bool:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _FORMS:
-        raise BadRequestError(415, f"expected a body of {_JSON} or {_MSGPACK}, found {kind[:100]!r}")
+        raise HTTPException(415, f"expected a body of {_JSON} or {_MSGPACK}, found {kind[:100]!r}")
     coding = request.headers.get("content-encoding", "").strip().lower()
     if coding not in {"", "identity"}:
-        raise BadRequestError(415, f"expected a body that is not compressed, found the encoding {coding[:100]!r}")
+        raise HTTPException(415, f"expected a body that is not compressed, found the encoding {coding[:100]!r}")
     return _FORMS[kind]
 
 
@@ -231,30 +200,19 @@ def _reply(
     status: int, facts: dict[str, Any], *, packed: bool = False, headers: dict[str, str] | None = None
 ) -> Response:
     """Return a reply in the form of the request."""
-    content, kind = (_to_msgpack(facts), _MSGPACK) if packed else (_to_json(facts), _JSON)
-    return Response(content, status, {**_NO_CACHE, **(headers or {})}, kind)
+    return Response(_to_msgpack(facts), status, headers, _MSGPACK) if packed else json_reply(facts, status, headers)
 
 
 async def _posted_only(request: Request) -> Response:
     raise HTTPException(405, f"expected POST, found {request.method}", headers={"Allow": "POST"})
 
 
-async def _as_error(request: Request, error: Exception) -> Response:
-    """Return the reply to a request that no route takes; starlette's own errors say nothing but what the status is."""
-    assert isinstance(error, HTTPException)
-    path, headers, told = request.url.path[:200], dict(error.headers or {}), error.detail
-    if told == HTTPStatus(error.status_code).phrase:
-        methods = headers.get("Allow", "").split(", ")
+def _explain_error(request: Request, error: HTTPException) -> dict[str, Any]:
+    told = error.detail
+    if is_unexplained(error):
+        methods = (error.headers or {}).get("Allow", "").split(", ")
         expected = " or ".join(sorted(methods)) if methods != [""] else "another path"
-        told = f"expected {expected}, found {request.method} {path!r}; questions are POSTed to {_QUESTIONS}"
-    return _reply(error.status_code, {"error": told}, headers=headers)
-
-
-async def _as_refusal(_: Request, error: Exception) -> Response:
-    assert isinstance(error, BadRequestError)
-    return _reply(error.status, {"error": str(error)})
-
-
-def _scraped(registry: CollectorRegistry, accept: str) -> Response:
-    encoder, kind = choose_encoder(accept)
-    return Response(encoder(registry), 200, _NO_CACHE, kind)
+        told = (
+            f"expected {expected}, found {request.method} {shown_path(request)!r}; questions are POSTed to {_QUESTIONS}"
+        )
+    return {"error": told}

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_apple.adapters.serving.questions import Instance
 from stream_apple.core.batch import Batch
+from stream_apple.http.serving.questions import Instance
 from stream_apple.learners.systems import ngrams_of
 from stream_apple.monitoring.explanation import explain_scores, of_highest_score
 from stream_apple.monitoring.inspection import plain

@@ -8,8 +8,8 @@ import pytest
 from support.page_site import HOSTILE, Site
 from support.planted_pair import PAIR
 
-from stream_apple.adapters.http.messages import MOST_TOP
-from stream_apple.adapters.http.pages import SCRIPTS
+from stream_apple.http.pages import SCRIPTS
+from stream_apple.monitoring.bounds import MOST_TOP
 from stream_apple.monitoring.inspection import view_model
 
 
@@ -111,7 +111,7 @@ class TestStatus:
         """400, with what was expected and found."""
         status, facts = site.facts(f"/status?since={value}")
         assert status == 400
-        assert facts["status"].startswith("since: expected one whole number from 0 on, found ")
+        assert facts["error"].startswith("since: expected one whole number from 0 on, found ")
 
 
 class TestModel:
@@ -140,7 +140,7 @@ class TestModel:
     )
     def test_what_cannot_be_shown_is_told(self, site: Site, query: str, status: int, text: str) -> None:
         """A status for each cause, and a sentence."""
-        assert site.facts(f"/model{query}") == (status, {"status": text})
+        assert site.facts(f"/model{query}") == (status, {"error": text})
 
     def test_many_viewers_cost_as_much_as_one(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         """A view is made once in a while, however often and with whatever `top` it is asked for."""
@@ -150,7 +150,7 @@ class TestModel:
             made.append(1)
             return view_model(*arguments)
 
-        monkeypatch.setattr("stream_apple.adapters.http.status.view_model", counting)
+        monkeypatch.setattr("stream_apple.http.status.view_model", counting)
         site.clock.now += 100
         for top in range(1, 40):
             assert site.facts(f"/model?partition=0&top={top}")[0] == 200

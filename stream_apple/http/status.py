@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from stream_apple.adapters.http.messages import MOST_TOP
+from stream_apple.monitoring.bounds import MOST_TOP
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.inspection import ModelView, plain, view_model
 from stream_apple.monitoring.metrics import Metrics

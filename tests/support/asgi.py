@@ -11,9 +11,10 @@ from starlette.applications import Starlette
 from support.planted_pair import SETTINGS, finder, planted
 from support.records import TOPIC
 
-from stream_apple.adapters.serving.answering import Answering
-from stream_apple.adapters.serving.application import Application
-from stream_apple.adapters.serving.questions import Questions
+from stream_apple.http.serving.answering import Answering
+from stream_apple.http.serving.application import Application
+from stream_apple.http.serving.bodies import Bodies
+from stream_apple.http.serving.questions import Questions
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.records.mapping import InputMapping
 from stream_apple.stream.following.lag import Lag
@@ -123,6 +124,7 @@ def application_of(
     *,
     most: int = 5,
     body: int = 2_000,
+    pending: int = 10_000_000,
     body_s: float = 0.05,
     metrics: ServingMetrics | None = None,
 ) -> Starlette:
@@ -134,7 +136,8 @@ def application_of(
         lambda key, count: len(key) % count,
     )
     questions = Questions(most, mapped=settings.mapping is not None)
-    return Application("clicks", answering, questions, body, metrics or ServingMetrics(), body_s).routes()
+    bodies = Bodies(body, pending, body_s)
+    return Application("clicks", answering, questions, bodies, metrics or ServingMetrics()).asgi()
 
 
 MAPPED = SETTINGS._replace(mapping=InputMapping(label="y", features="*"))

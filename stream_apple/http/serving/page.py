@@ -4,15 +4,11 @@ It is the replica's and not the worker's: a worker's models learn without a lock
 and its port takes no body. A replica gives each question its turn.
 """
 
-from importlib.resources import files
-
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
-from stream_apple.adapters.http.messages import PAGE_HEADERS
+from stream_apple.http.application import file_route
 
-_HERE, _WORKERS = "stream_apple.adapters.serving", "stream_apple.adapters.http"
+_HERE, _WORKERS = "stream_apple.http.serving", "stream_apple.http"
 _HTML, _CSS, _SCRIPT = "text/html", "text/css", "text/javascript"
 PAGE = {
     "/": (_HERE, "explain.html", _HTML),
@@ -28,13 +24,4 @@ PAGE = {
 
 def explain_routes() -> list[Route]:
     """Return the routes of the page and of all that it uses."""
-    return [_route(path, *found) for path, found in PAGE.items()]
-
-
-def _route(path: str, package: str, name: str, kind: str) -> Route:
-    body = files(package).joinpath("static", name).read_bytes()
-
-    async def answer(_: Request) -> Response:
-        return Response(body, 200, PAGE_HEADERS, kind)
-
-    return Route(path, answer)
+    return [file_route(path, *found) for path, found in PAGE.items()]

@@ -4,18 +4,26 @@ import json
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.routing import Route
+from structlog.typing import EventDict
 from support.clock import Clock
 from support.local_http import Answer, fetch
+from support.served import served
 
-from stream_apple.adapters.http.listener import listen
-from stream_apple.adapters.http.server import Server, routes
+from stream_apple.http import application
+from stream_apple.http.application import probe_routes, read_only, routes
+from stream_apple.http.listener import listen
+from stream_apple.http.server import HttpServer
 from stream_apple.monitoring.definitions import METRICS
-from stream_apple.monitoring.health import SLOW_AFTER_S, STUCK_AFTER_S, Health
+from stream_apple.monitoring.health import SLOW_AFTER_S, STUCK_AFTER_S, Health, Verdict
 from stream_apple.monitoring.metric import PREFIX
 from stream_apple.monitoring.metrics import Metrics
+
+GOOD = Verdict(good=True, facts={})
 
 
 class Site:
@@ -25,7 +33,8 @@ class Site:
         self.clock = Clock(1000.0)
         self.health = Health(self.clock)
         self.metrics = Metrics()
-        self.server = Server(listen("127.0.0.1", 0), routes(self.health, self.metrics.registry))
+        made = read_only(routes(self.health, self.metrics.registry))
+        self.server = HttpServer(made, listen("127.0.0.1", 0))
 
     def ask(self, path: str, method: str = "GET") -> Answer:
         """What it answers."""
@@ -164,6 +173,7 @@ class TestPaths:
         """404, also for a known path with something after it; a query string does not matter."""
         status, facts = site.facts("/metricz")
         assert (status, facts["paths"]) == (404, ["/livez", "/metrics", "/readyz"])
+        assert facts["error"] == "no such path: /metricz"
         assert site.ask("/livez/x")[0] == 404
         assert site.ask("/livez?verbose=1")[0] == 200
 
@@ -172,16 +182,59 @@ class TestPaths:
     def test_nothing_can_be_changed(self, site: Site, path: str, method: str) -> None:
         """Only reading methods exist: 405 names them, also to a client that sends a body."""
         status, headers, body = fetch(site.server.port, path, method, b"{}" * 50_000)
-        assert (status, headers["Allow"], headers["Connection"]) == (405, "GET, HEAD", "close")
-        assert json.loads(body)["status"] == "expected GET or HEAD: this port is for reading only"
+        assert (status, sorted(headers["Allow"].split(", "))) == (405, ["GET", "HEAD"])
+        assert json.loads(body) == {"error": "expected GET or HEAD: this port is for reading only"}
 
     def test_a_connection_serves_many_requests(self, site: Site) -> None:
         """Keep-alive works, so that a scrape does not cost a connection."""
         connection = HTTPConnection("127.0.0.1", site.server.port, timeout=10)
         for _ in range(3):
             connection.request("GET", "/livez")
-            assert connection.getresponse().read() == b'{"status": "compiling"}\n'
+            assert connection.getresponse().read() == b'{"status":"compiling"}'
         connection.close()
+
+    def test_a_scrape_may_name_metrics(self, site: Site) -> None:
+        """As Prometheus's own clients let it; the format is the one that the scraper accepts."""
+        name = "stream_apple_loop_turns_total"
+        text = site.ask(f"/metrics?name[]={name}").body.decode()
+        assert [family.name for family in text_string_to_metric_families(text)] == [name.removesuffix("_total")]
+        request = Request(
+            f"http://127.0.0.1:{site.server.port}/metrics", headers={"Accept": "application/openmetrics-text"}
+        )
+        with urlopen(request, timeout=10) as reply:
+            assert reply.headers.get_content_type() == "application/openmetrics-text"
+            assert reply.read().endswith(b"# EOF\n")
+
+    def test_metrics_are_rendered_twice_a_second_at_most(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However many scrape."""
+        rendered: list[int] = []
+        collect = site.metrics.registry.collect
+
+        def counting() -> Any:
+            rendered.append(1)
+            return collect()
+
+        monkeypatch.setattr(site.metrics.registry, "collect", counting)
+        monkeypatch.setattr(application, "KEPT_S", 60.0)
+        for _ in range(5):
+            assert site.ask("/metrics").status == 200
+        assert len(rendered) == 1
+
+
+class TestDefects:
+    """An endpoint that raises what nobody expects."""
+
+    def test_a_defect_is_logged(self, log_events: list[EventDict]) -> None:
+        """500, and an event; the server goes on."""
+
+        async def fail(_: Any) -> Any:
+            raise ZeroDivisionError
+
+        with served(read_only([Route("/", fail), *probe_routes(lambda: GOOD, lambda: GOOD)])) as port:
+            answer = fetch(port, "/")
+            assert (answer.status, answer.json()) == (500, {"error": "a defect, see http_failed in the log"})
+            assert fetch(port, "/livez").status == 200
+        assert [event["event"] for event in log_events] == ["http_failed"]
 
 
 class TestNames:

@@ -12,7 +12,7 @@ from support.null_watchers import find_no_names
 from support.planted_pair import PAIR, SETTINGS, finder, planted
 from support.records import DECODER, good
 
-from stream_apple.adapters.http.status import Status
+from stream_apple.http.status import Status
 from stream_apple.monitoring.definitions import MEANS, METRICS, QUALITIES
 from stream_apple.monitoring.health import Health
 from stream_apple.monitoring.metric import BY_PARTITION, PREFIX

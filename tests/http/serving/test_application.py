@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from adapters.serving.asgi import MAPPED, SOFTMAX, FixedReplicas, Reply, application_of, call, learned
+from support.asgi import MAPPED, SOFTMAX, FixedReplicas, Reply, application_of, call, learned
 from support.planted_pair import SETTINGS
 
 from stream_apple.learners.apple.learner import as_apple
@@ -47,7 +47,6 @@ class TestPredict:
             "as_of": [as_of, as_of],
             "model": "0123456789abcdef",
         }
-        assert reply.headers["cache-control"] == "no-store"
         assert model.digest() == digest
 
     def test_msgpack(self) -> None:
@@ -284,6 +283,18 @@ class TestRefused:
         assert call(application, "POST", PREDICT, [b" " * 900] * 3).status == 413
         assert call(application, "POST", PREDICT, b"{}", {"content-length": "-1"}).status == 413
         assert call(application, "POST", PREDICT, b"{}", {"content-length": "9" * 30}).status == 413
+
+    def test_bodies_beyond_the_memory_for_them(self) -> None:
+        """503 until another one is answered; each counts as 64 KiB at least, and one without a length as it comes."""
+        replicas = FixedReplicas([learned()])
+        full = application_of(replicas, body=200_000, pending=65_000)
+        reply = call(full, "POST", PREDICT, b'{"instances": []}')
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+        assert "bodies of at most 65000 bytes" in reply.json()["error"]
+        roomy = application_of(replicas, body=200_000, pending=70_000)
+        for _ in range(3):
+            assert call(roomy, "POST", PREDICT, b'{"instances": []}').status == 200
+            assert call(roomy, "POST", PREDICT, [b" " * 60_000] * 2).status == 503
 
     def test_a_body_that_does_not_come(self) -> None:
         """Is waited for no longer than it may take."""

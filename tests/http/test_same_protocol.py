@@ -5,8 +5,8 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from adapters.serving.asgi import FixedReplicas, application_of, learned
-from adapters.serving.served import served
+from support.asgi import FixedReplicas, application_of, learned
+from support.served import served
 from support.waiting import DEADLINE_S
 
 BODY = json.dumps({"instances": [{"features": {"price": 1.0}}]}).encode()

@@ -1,1 +1,0 @@
-"""The HTTP port of a worker, for people, probes and Prometheus."""

@@ -118,7 +118,7 @@ def merge_model_files(paths: Sequence[Path], target: Path, parents: Parents) -> 
     merged = merging.merge([each.model.learner for each in opened], parents=parents)
     lineage = Provenance.of(first.config).lineage(first.saved.partition, 0)
     model = onlooker_factory(first.config)(first.saved.partition, lineage)
-    merging.adopt(model.learner, merged.model, included=True, roster_size=len(opened))
+    merging.adopt(model.learner, merged.model)
     names = Names()
     for each in opened:
         names.add(each.saved.names.items())

@@ -122,17 +122,10 @@ class Merging(Protocol):
         ValueError unless the models' options are equal; ConfigurationError if models of these options can't be merged.
         """
 
-    def adopt(
-        self, learner: Learner, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
-    ) -> MergeCounts | None:
-        """Replace a learner's mergeable part, in place, by the merged model.
+    def adopt(self, learner: Learner, merged: Mergeable) -> None:
+        """Replace a learner's mergeable part, in place, by the merged model, bit for bit.
 
-        included     whether the learner's model was among those merged; then its mergeable part becomes the merged
-                     model, bit for bit. If not, its own model is merged with `roster_size` times the merged model
-                     first; but if its examples were prepared otherwise, nothing of its own is kept
-        roster_size  how many models were merged
-
-        Returns the counts of that second merge, or None. ValueError for a model of other options.
+        ValueError for a model of other options.
         """
 
     def start_of(self, learner: Learner) -> Mergeable:

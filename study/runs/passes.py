@@ -58,7 +58,7 @@ def evaluate_in_passes(
         features = _one_pass(learners, parts, None if number else ends)
         merged = merge(learners, parents="union").model
         for learner in learners:
-            adopt(learner, merged, included=True, roster_size=shards, parents="union")
+            adopt(learner, merged)
     log_odds = learners[0].score(tested).predictions
     seconds = time.perf_counter() - started
 

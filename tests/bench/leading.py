@@ -34,14 +34,14 @@ from stream_apple.config import load
 from stream_apple.learners.apple.merging.merge import merge, warm_up_merging
 from stream_apple.learners.scores import Scores
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.merging.followers import LocalPartitions
-from stream_apple.stream.merging.leader import Leader
+from stream_apple.stream.merging.leader import Leader, LeaderState
 from stream_apple.stream.merging.merge_log import MergeLog
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.partition_model import ModelFactory, ModelSettings
 from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, SnapshotPointer, Topics
 from stream_apple.stream.positions.merge_note import BoundaryNote, BoundaryState, MergeNote, MergeSettings
 from stream_apple.stream.snapshots.codec import encode_snapshot
+from stream_apple.stream.snapshots.merge_messages import read_manifest
 
 PARTITIONS, BITS, EXAMPLES, ROUNDS, THREADS = 16, (18, 20), 20_000, 5, 2
 PROVENANCE = Provenance("group", Topics("e", "p", "d", "m", "r"), {}, MergeSettings(1, "votes", math.inf, 60.0))
@@ -77,7 +77,7 @@ def contribute(directory: Path, partitions: int, bits: int) -> float:
         if half:
             merged = merge([model.learner for model in models]).model
             for model in models:
-                model.adopt(merged, included=True, roster_size=partitions)
+                model.adopt(merged)
         for number, model in enumerate(models):
             start = (half * partitions + number) * EXAMPLES
             model.learner.learn(batch, start, start + EXAMPLES, scores)
@@ -158,6 +158,15 @@ class StoredTopics:
         """All."""
         return {number: each.committed for number, each in enumerate(self._contributed)}
 
+    def send(self, _topic: str, _partition: int, _key: bytes, value: bytes, *_: object, **__: object) -> None:
+        """The last message says what was merged."""
+        self._last = value
+
+    @property
+    def digest(self) -> str:
+        """Of the merged model."""
+        return read_manifest(PROVENANCE.group, ROUND, self._last).digest
+
     def reader(self, _topic: str, partition: int, _offset: int) -> StoredLog:
         """Of that partition, from its first message on."""
         return StoredLog(self._directory, partition, self._contributed[partition].messages)
@@ -184,15 +193,14 @@ def lead(directory: Path, bits: int) -> None:
     broker: Any = StoredTopics(directory)
     recorder: Any = Nobody()
     context = MergingContext(broker, PROVENANCE, settings.options, make, recorder, threads=THREADS)
-    leader = Leader(context, MergeLog(context), lambda call, then: then(call()), None, LocalPartitions())
+    leader = Leader(context, MergeLog(context), lambda call, then: then(call()), lambda: None, None)
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # forgets the most that was resident
     began = time.perf_counter()
-    leader.encode = lambda: None  # type: ignore[method-assign]
-    while leader.made is None:
+    while leader.state is not LeaderState.SENDING:
         leader.step()
     seconds = time.perf_counter() - began
-    print(resident("VmHWM") - before, seconds, leader.made.manifest.digest)
+    print(resident("VmHWM") - before, seconds, broker.digest)
 
 
 def main() -> None:

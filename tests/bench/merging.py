@@ -7,8 +7,8 @@ So what is learned depends on the records alone: 1 and 2 workers must come to th
     loss        progressive squared loss, mean of all predictions of all partitions, by a reader of committed data
     examples/s  from the first predictions that reader sees to the last; the examples are produced meanwhile
     held        seconds that a partition waited at the end of a round, by `round_adopted`: median and longest
-    written     bytes a round and partition: snapshots (contributions that other workers read, and what each partition
-                has of its own when it adopts), and its share of the merge
+    written     bytes a round and partition: snapshots (its contribution, and the model that has adopted), and its share
+                of the merge
     read        bytes a round and partition: its contribution by the leader, and its share of the merged model, which
                 each worker reads once
 
@@ -75,10 +75,10 @@ class Outcome(NamedTuple):
 
 STAGES = [
     ("all stand at the end of the round", "the slowest partition"),
-    ("contributions are committed", "of other workers than the leader's: snapshots, and their commits"),
+    ("contributions are committed", "snapshots, and their commits"),
     ("the round is closed", "the leader sees them"),
-    ("the first has adopted", "the leader reads and merges; its own partitions need no more than that"),
-    ("all have adopted", "other workers read the merge when it is committed"),
+    ("the first has adopted", "the leader reads contributions, merges, and commits"),
+    ("all have adopted", "others have read the merged model"),
     ("all is committed", "the merge and adoptions, while partitions learn on"),
 ]
 

@@ -49,7 +49,6 @@ from stream_apple.files import read_examples
 from stream_apple.records.message.example import encode_example
 from stream_apple.stream.log.ports import Committed
 from stream_apple.stream.merging.committed_standings import CommittedStandings
-from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import OpenRounds
 from stream_apple.stream.positions.lineage import Lineage, OffsetMetadata, Provenance, SnapshotPointer, Topics
@@ -424,7 +423,7 @@ def leader() -> None:
         noted: Any = Noted(provenance, partitions)
         nothing: Any = None
         context = MergingContext(noted, provenance, nothing, nothing, nothing)
-        standings = CommittedStandings(context, LocalPartitions())
+        standings = CommittedStandings(context)
         rounds, seconds = OpenRounds(30.0), []
         for _ in range(12):
             began = time.perf_counter()

@@ -58,7 +58,7 @@ def in_lockstep(config: Config, partitions: int) -> Lockstep:
         merged = merge([lane.model.learner for lane in lanes], parents=config.merge.parents).model
         rounds += 1
         for lane in lanes:
-            adopt(lane.model.learner, merged, included=True, roster_size=len(lanes), parents=config.merge.parents)
+            adopt(lane.model.learner, merged)
             assert lane.model.rounds is not None
             lane.model.rounds.go_on()
             lane.go_on()

@@ -31,7 +31,6 @@ def small(block_bytes: int = 4_000) -> Iterator[None]:
         patch.setattr(committed_standings, "ENDS_S", 0.0)
         patch.setattr(merging, "POLL_S", 0.0)
         patch.setattr(merging, "LEAST_POLL_S", 0.0)
-        patch.setattr(merging, "DEFER_S", merging.DEFER_S)
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
         try:
             yield

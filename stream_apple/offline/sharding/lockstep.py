@@ -125,6 +125,6 @@ class Lockstep:
         merged = merging.merge([self.shards[which].learner for which in roster], parents=parents).model
         for which in roster:
             shard = self.shards[which]
-            merging.adopt(shard.learner, merged, included=True, roster_size=len(roster), parents=parents)
+            merging.adopt(shard.learner, merged)
             shard.held = None
         self.rosters.append((number, tuple(roster)))

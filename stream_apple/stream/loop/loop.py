@@ -96,7 +96,7 @@ class Loop(MemberLoop):
         alike = (topics.predictions, topics.models)
         inner = LoopTopics(topics.examples, alike, topics.dead_letters, topics.merges)
         self._transaction = Transaction(broker, inner, settings.commits, watchers.metrics, now)
-        self._merging = MergedPartitions(merging, self._transaction.begin, self._learning, self._writer)
+        self._merging = MergedPartitions(merging, self._transaction.begin, self._learning)
         self._added = AddedPartitions(broker, now)
         self._partitions = 0
         self._waited_for = False
@@ -234,8 +234,7 @@ class Loop(MemberLoop):
         """
         end = self._now() + SAVING_S
         for partition in partitions:
-            saved = partition.unsaved <= worth and not (partition.refers and worth == 0)
-            if partition.state not in ANSWERING or saved:
+            if partition.state not in ANSWERING or partition.unsaved <= worth:
                 continue
             if self._now() > end:
                 _log.warning("snapshot_skipped", partition=partition.number, records_to_replay=partition.unsaved)
@@ -244,7 +243,7 @@ class Loop(MemberLoop):
             self._commit()
 
     def _commit_is_due(self) -> bool:
-        if not self._transaction.open or self._writer.busy or self._merging.unwritten:
+        if not self._transaction.open or self._writer.busy:
             return False
         # Readers have waited for a recovery, or a snapshot waits for its commit: neither waits any longer.
         return self._waited_for or self._writer.awaited or self._transaction.due
@@ -256,11 +255,7 @@ class Loop(MemberLoop):
         if any(partition.jumped for partition in self._owned):
             self._learning.settle()
         self._writer.finish()
-        while self._merging.unwritten:
-            self._learning.settle()
-            self._merging.write()
-            self._broker.flush()
-            self._writer.finish()
+        self._merging.before_commit()
         for partition in [each for each in self._owned if each.jumped]:  # the last snapshot is of another lineage
             self._save(partition, SnapshotEncoder(partition.model, partition.model.image()))
             self._writer.finish()

@@ -1,10 +1,6 @@
-"""Where all partitions of a group stand, by the notes with their committed offsets.
-
-The partitions of this worker are known without asking the broker, and their contributions before they are committed.
-"""
+"""Where all partitions of a group stand, by the notes with their committed offsets."""
 
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound, Standing
 from stream_apple.stream.positions.lineage import Lineage
@@ -20,10 +16,9 @@ class CommittedStandings:
     partitions  how many there are; 0 before the broker has been asked
     """
 
-    def __init__(self, context: MergingContext, local: LocalPartitions) -> None:
+    def __init__(self, context: MergingContext) -> None:
         self._broker = context.broker
         self._provenance = context.provenance
-        self._local = local
         self._committed: dict[int, Committed] = {}
         self._lineages: dict[int, Lineage] = {}
         self._standings: dict[int, Standing] = {}
@@ -50,28 +45,20 @@ class CommittedStandings:
         """Return where each partition stands, in their order."""
         if not self.partitions:
             self.count()
-        ours = self._local.commits
-        others = [number for number in range(self.partitions) if number not in ours]
-        found = self._broker.committed_now(others) if others else {}
-        for number, committed in (*found.items(), *ours.items()):
+        for number, committed in self._broker.committed_now(range(self.partitions)).items():
             # Most have not moved since the last look.
             if committed is not None and committed != self._committed.get(number):
                 self._read(number, committed)
-        lent = self._local.lent
-        return [
-            lent[number]._replace(end=self._standing(number).end) if number in lent else self._standing(number)
-            for number in range(self.partitions)
-        ]
+        return [self._standing(number) for number in range(self.partitions)]
 
     def _standing(self, number: int) -> Standing:
         return self._standings.get(number, Standing())
 
     def lineages(self, closed: ClosedRound) -> dict[int, Lineage]:
-        """Return the lineage of each contribution that was written, by partition."""
+        """Return the lineage of each contribution, by partition."""
         return {
             entry.partition: self._provenance.lineage_at(entry.partition, self._lineages[entry.partition], entry.at)
             for entry in closed.roster
-            if entry.written
         }
 
     def _read(self, number: int, committed: Committed) -> None:

@@ -1,16 +1,13 @@
 """Reading the contributions to a round, a little in each iteration of the loop, in ascending partition number.
 
 What is read stays compressed: each message is decoded once, for the digest, and again when models are merged.
-
-The contribution of a partition of this worker is in memory: its model, which stands still.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stream_apple.errors import BrokerError, GapError, SnapshotError
 from stream_apple.learners.merging_port import ReadableModel
-from stream_apple.learners.port import Learner
 from stream_apple.learners.systems import merging_of
 from stream_apple.stream.log.ports import Reader
 from stream_apple.stream.merging.merging_context import MergingContext
@@ -44,10 +41,7 @@ class _Reading(NamedTuple):
     snapshot: MessageReading[SnapshotDecoder]
 
     def complete(self) -> ReadableModel:
-        """Return what has been read, when all has come; SnapshotError if the snapshot has no rows of its own."""
-        messages = self.snapshot.messages
-        if messages.decoder.merged is not None:
-            raise messages.incomplete("found that it refers to a merged model")
+        """Return what has been read, when all has come."""
         part = merging_of(self.kept.options).mergeable_of(self.model.learner)
         self.kept.finish({name: array.copy() for name, array in part.sums.items()})
         return self.kept
@@ -57,19 +51,12 @@ class Gathering:
     """Reads the models that a closed round is merged of.
 
     lineages  partition -> lineage of its contribution
-    local     returns the model of a partition of this worker, if it stands at its contribution
 
     began   when the round was closed, in seconds of the clock
     bytes   read so far
     """
 
-    def __init__(
-        self,
-        context: MergingContext,
-        closed: ClosedRound,
-        lineages: Mapping[int, Lineage],
-        local: Callable[[RosterEntry], Learner | None],
-    ) -> None:
+    def __init__(self, context: MergingContext, closed: ClosedRound, lineages: Mapping[int, Lineage]) -> None:
         self.closed = closed
         self.began = context.now()
         self.bytes = 0
@@ -77,50 +64,34 @@ class Gathering:
         self._provenance = context.provenance
         self._new_model = context.new_model
         self._lineages = lineages
-        self._local = local
         self._now = context.now
-        self._found: dict[int, ReadableModel] = {}
+        self._found: list[ReadableModel] = []
         self._logs = dict[int, Reader]()
         self._current: _Reading | None = None
 
-    def read_on(self, until: float) -> Sequence[Learner | ReadableModel] | None:
+    def read_on(self, until: float) -> Sequence[ReadableModel] | None:
         """Read on, until that time at most; return all models in the roster's order, or None if some are to come.
 
-        Models of this worker are not copied, so their partitions must not go on as long as they are used.
         DisplacedError if a contribution can't be read any more.
         """
         in_time, roster = True, self.closed.roster
-        while len(models := self._models()) < len(roster):
+        while len(self._found) < len(roster):
             if not in_time:
                 return None
-            left = [entry for entry in roster if entry.partition not in models]
-            gone = [entry for entry in left if not entry.written]
-            if gone:
-                raise DisplacedError(gone[0], "the partition has gone on, and its model was not written before")
+            left = roster[len(self._found) :]
             self._open(left)
-            # The first that is left may be an earlier one by now, whose partition has gone on in this worker.
             current = self._current = self._current or self._begin(left[0])
             try:
                 if not current.snapshot.read_on(until):
                     return None
-                self._found[current.entry.partition] = current.complete()
+                self._found.append(current.complete())
             except (SnapshotError, GapError, BrokerError) as error:
                 raise DisplacedError(current.entry, str(error)) from error
             self.bytes += current.snapshot.bytes
             self._logs.pop(current.entry.partition).close()
             self._current = None
             in_time = self._now() < until
-        return list(models.values())
-
-    def _models(self) -> Mapping[int, Learner | ReadableModel]:
-        """Return by partition, in the roster's order, the models that have been read or are in this worker."""
-        found: dict[int, Learner | ReadableModel] = {}
-        for entry in self.closed.roster:
-            if entry.partition in self._found:
-                found[entry.partition] = self._found[entry.partition]
-            elif (local := self._local(entry)) is not None:
-                found[entry.partition] = local
-        return found
+        return self._found
 
     def close(self) -> None:
         """Close all readers that are open."""

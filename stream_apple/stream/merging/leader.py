@@ -1,27 +1,26 @@
 """Merging the contributions of a group's partitions: the work of the worker that owns partition 0.
 
 It does a little in each iteration of the loop. It looks at the notes of all partitions (`committed_standings.py`),
-which tell which rounds are open and when one is closed (`open_rounds.py`); it reads the contributions to a closed round
-(`gathering.py`), except those of its own worker; and it has a learning thread merge them. The loop then sends and
-commits the merged model in one transaction with the offset of partition 0, whose note says where the model is. So a
-worker that has lost partition 0 can't commit a merge, and the next owner knows all that has been merged.
+which show which rounds are open and when one is closed (`open_rounds.py`); it reads the contributions to a closed round
+(`gathering.py`), those of its own worker as well; and it has a learning thread merge them. The merged model is
+committed in one transaction with the offset of partition 0, whose note says where the model is. So a worker that has
+lost partition 0 can't commit a merge, and the next owner knows all that has been merged.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
 import structlog
 
-from stream_apple.learners.merging_port import Mergeable, Parents, ReadableModel
-from stream_apple.learners.port import Learner
+from stream_apple.learners.merging_port import ReadableModel
 from stream_apple.learners.systems import merging_of
 from stream_apple.stream.merging.committed_standings import CommittedStandings
-from stream_apple.stream.merging.followers import LocalPartitions
 from stream_apple.stream.merging.gathering import DisplacedError, Gathering
-from stream_apple.stream.merging.merge_log import MergedModel, MergeLog
+from stream_apple.stream.merging.merge_log import MergeLog
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.merging.open_rounds import ClosedRound, OpenRounds
 from stream_apple.stream.positions.merge_note import MergedPointer
@@ -48,19 +47,31 @@ def pause_s(waited: float, least: float, most: float) -> float:
     return min(max(waited / 10, least), most)
 
 
+class LeaderState(StrEnum):
+    """Names what the leader does for the round that is to be merged next."""
+
+    LOOKING = "looking"  # at the notes of all partitions, until a round is closed
+    GATHERING = "gathering"  # it reads the contributions
+    MERGING = "merging"  # a thread merges them, and makes messages of the merged model
+    SENDING = "sending"  # the messages are in the open transaction, and on their way to the broker
+    SENT = "sent"  # the broker has them: they are to be committed with the note that says where they are
+
+
+TRANSITIONS: dict[LeaderState, frozenset[LeaderState]] = {
+    LeaderState.LOOKING: frozenset({LeaderState.GATHERING}),
+    LeaderState.GATHERING: frozenset({LeaderState.MERGING, LeaderState.LOOKING}),
+    LeaderState.MERGING: frozenset({LeaderState.SENDING}),
+    LeaderState.SENDING: frozenset({LeaderState.SENT}),
+    LeaderState.SENT: frozenset({LeaderState.LOOKING}),
+}
+"""The states that may follow each. A round whose contribution can't be read is looked at again, without that one."""
+
+
 class _MadeMerge(NamedTuple):
-    """Holds a merge that is made, and its messages once they are encoded."""
+    """Holds a merge that is made: what is recorded of it, and the messages of the merged model."""
 
-    model: Mergeable
     manifest: MergeManifest
-    began: float
-    read_bytes: int
-    messages: Sequence[Message] = ()
-
-    def encode(self, group: str) -> list[Message]:
-        """Return the messages of the merged model."""
-        values, number = encode_merge(group, self.manifest, self.model), self.manifest.round
-        return [(merge_key(group, number, index), value) for index, value in enumerate(values)]
+    messages: Sequence[Message]
 
 
 class Leader:
@@ -68,9 +79,10 @@ class Leader:
 
     log     of the merges, which the followers of the same worker read, too
     run     has a learning thread make a call, and calls the second function with its result on the loop's thread
+    begin   opens a transaction unless one is open
     newest  where the newest merged model is, by the committed note of partition 0; later merges change it
-    local   the partitions of the same worker
 
+    sent       where the merged model is that the open transaction holds, if the broker has all of it; else None
     next_look  when the next look at the notes is due, if it is not busy; in seconds of the clock
     """
 
@@ -79,67 +91,64 @@ class Leader:
         context: MergingContext,
         log: MergeLog,
         run: Callable[[Callable[[], Any], Callable[[Any], None]], None],
+        begin: Callable[[], None],
         newest: MergedPointer | None,
-        local: LocalPartitions,
     ) -> None:
         assert context.provenance.merging is not None
+        self.state = LeaderState.LOOKING
         self.newest = newest
+        self.sent: MergedPointer | None = None
         self.next_look = context.now()
         self._context = context
         self._settings = context.provenance.merging
         self._run = run
-        self._local = local
+        self._begin = begin
         self._now = context.now
-        self._standings = CommittedStandings(context, local)
+        self._standings = CommittedStandings(context)
         self._log = log
         self._rounds = OpenRounds(self._settings.patience_s)
-        self._work: Gathering | ClosedRound | _MadeMerge | None = None  # a closed round: a thread merges it
-        self._encoding: _MadeMerge | None = None
-
-    @property
-    def ready(self) -> Sequence[Message] | None:
-        """Return the messages of a merge that is to be sent and committed with partition 0; None: there are none."""
-        return self._work.messages or None if isinstance(self._work, _MadeMerge) else None
-
-    @property
-    def made(self) -> MergedModel | None:
-        """Return a merged model that is to be committed; partitions of this worker may adopt it already. None: none."""
-        work = self._work
-        return MergedModel(None, work.manifest, work.model) if isinstance(work, _MadeMerge) else None
+        self._gathering: Gathering | None = None
+        self._made: _MadeMerge | None = None
+        self._offsets: list[int] = []  # of the messages that the broker has
 
     def step(self) -> None:
         """Do a little of the leader's work; SnapshotError if the earlier merges can't be read."""
         self._log.follow(self.newest)
         if not self._log.knows_all:
             self._log.read_on()
-        elif isinstance(self._work, Gathering):
-            self._gather(self._work)
-        elif self._work is None and self._now() >= self.next_look:
+        elif self.state is LeaderState.LOOKING and self._now() >= self.next_look:
             self._look()
+        elif self.state is LeaderState.GATHERING:
+            self._gather()
+        elif self.state is LeaderState.SENDING:
+            self._take_offsets()
 
     @property
     def busy(self) -> bool:
         """Whether the next step has something to do, and need not wait for others."""
-        return not self._log.knows_all or self._work is not None
-
-    def borrows(self, partition: int) -> bool:
-        """Whether a thread reads this partition's model, so that the partition must not go on yet."""
-        return isinstance(self._work, ClosedRound) and any(each.partition == partition for each in self._work.roster)
+        return not self._log.knows_all or self.state is not LeaderState.LOOKING
 
     def look_soon(self) -> None:
         """Look at the notes of all partitions in the next step, as one of them has just changed."""
         self.next_look = self._now()
 
-    def committed(self, pointer: MergedPointer) -> None:
-        """Note that the merge that was ready is committed, with its pointer beside partition 0."""
-        made = self._work
-        assert isinstance(made, _MadeMerge)
-        self._work = self._encoding = None
-        self.newest = pointer
-        self._log.hand_over(MergedModel(pointer, made.manifest, made.model))
-        manifest, seconds = made.manifest, self._now() - made.began
+    def finish(self) -> None:
+        """Wait until the broker has the whole of a merged model that is being sent."""
+        if self.state is LeaderState.SENDING:
+            self._context.broker.flush()
+            self._take_offsets()
+
+    def committed(self) -> None:
+        """Note that the merge that was sent is committed, with its pointer beside partition 0."""
+        made, gathering = self._made, self._gathering
+        assert made is not None
+        assert gathering is not None
+        self._enter(LeaderState.LOOKING)
+        self.newest = self.sent
+        self.sent = self._made = self._gathering = None
+        manifest, seconds = made.manifest, self._now() - gathering.began
         written = sum(len(value) for _, value in made.messages)
-        self._context.recorder.merged(manifest, seconds, made.read_bytes, written)
+        self._context.recorder.merged(manifest, seconds, gathering.bytes, written)
         _log.info(
             "round_merged",
             round=manifest.round,
@@ -154,10 +163,15 @@ class Leader:
         )
 
     def close(self) -> None:
-        """Drop all work, and close the readers of contributions."""
-        if isinstance(self._work, Gathering):
-            self._work.close()
-        self._work = self._encoding = None
+        """Close the readers of contributions; nothing may be done with the leader any more."""
+        if self._gathering is not None:
+            self._gathering.close()
+            self._gathering = None
+
+    def _enter(self, state: LeaderState) -> None:
+        if state not in TRANSITIONS[self.state]:
+            raise AssertionError(f"expected a state that may follow {self.state}, found {state}")
+        self.state = state
 
     def _look(self) -> None:
         history = self._log.history
@@ -179,60 +193,67 @@ class Leader:
         self.next_look = now + pause_s(waited, LEAST_POLL_S, POLL_S)
         closed = self._rounds.closed(now)
         if closed is not None:
-            lineages = self._standings.lineages(closed)
-            self._work = gathering = Gathering(self._context, closed, lineages, self._local.model)
-            self._gather(gathering)
+            self._enter(LeaderState.GATHERING)
+            self._gathering = Gathering(self._context, closed, self._standings.lineages(closed))
+            self._gather()
 
-    def _gather(self, gathering: Gathering) -> None:
+    def _gather(self) -> None:
+        """Read contributions for a moment; when all have come, have a thread merge them."""
+        gathering, history = self._gathering, self._log.history
+        assert gathering is not None
+        assert history is not None
+        closed = gathering.closed
         try:
             models = gathering.read_on(self._now() + _ITERATION_S)
         except DisplacedError as error:
-            entry, number = error.entry, gathering.closed.round
-            _log.warning("contribution_displaced", round=number, partition=entry.partition, error=str(error))
-            self._rounds.displaced(number, entry)
-            gathering.close()
-            self._work = None
+            _log.warning(
+                "contribution_displaced", round=closed.round, partition=error.entry.partition, error=str(error)
+            )
+            self._rounds.displaced(closed.round, error.entry)
+            self.close()
+            self._enter(LeaderState.LOOKING)
             return
         if models is None:
             return
-        assert self._log.history is not None
         gathering.close()
-        self._work = closed = gathering.closed
+        self._enter(LeaderState.MERGING)
 
-        def done(merged: tuple[Mergeable, MergeManifest]) -> None:
-            if self._work is closed:
-                self._work = made = _MadeMerge(*merged, gathering.began, gathering.bytes)
-                if any(entry.written for entry in made.manifest.roster):
-                    self.encode()  # other workers wait for the commit
+        def done(made: _MadeMerge) -> None:
+            if self._gathering is gathering:  # else the leader was closed meanwhile
+                self._send(made)
 
-        self._run(
-            partial(_merged, closed, models, self._settings.parents, self._log.history, self._context.threads), done
-        )
+        self._run(partial(_merged, self._context, closed, models, history), done)
 
-    def encode(self) -> None:
-        """Have a thread encode the messages of a merge that is made; call it when nothing waits for the threads."""
-        made = self._work
-        if not isinstance(made, _MadeMerge) or made is self._encoding or made.messages:
-            return
-        self._encoding = made
+    def _send(self, made: _MadeMerge) -> None:
+        self._enter(LeaderState.SENDING)
+        self._made = made
+        self._offsets = offsets = list[int]()
+        self._begin()
+        broker, topic = self._context.broker, self._context.provenance.topics.merges
+        for key, value in made.messages:
+            broker.send(topic, 0, key, value, 0, on_written=offsets.append)
 
-        def done(messages: list[Message]) -> None:
-            if self._work is made:
-                self._work = made._replace(messages=messages)
-
-        self._run(partial(made.encode, self._context.provenance.group), done)
+    def _take_offsets(self) -> None:
+        """Note where the merged model is, once the broker has all of its messages."""
+        made, offsets = self._made, self._offsets
+        if made is not None and len(offsets) == len(made.messages):
+            self._enter(LeaderState.SENT)
+            self.sent = MergedPointer(made.manifest.round, min(offsets), max(offsets))
 
 
 def _merged(
-    closed: ClosedRound,
-    models: Sequence[Learner | ReadableModel],
-    parents: Parents,
-    history: MergeHistory,
-    threads: int,
-) -> tuple[Mergeable, MergeManifest]:
-    """Merge the models of a closed round; return the merged one, and what is recorded of the merge."""
+    context: MergingContext, closed: ClosedRound, models: Sequence[ReadableModel], history: MergeHistory
+) -> _MadeMerge:
+    """Merge the models of a closed round."""
+    provenance, threads = context.provenance, context.threads
+    assert provenance.merging is not None
     # The partitions that wait for the merge learn nothing meanwhile, so it may use all threads.
     with ThreadPoolExecutor(threads, "merging") as pool:
-        model, counts = merging_of(models[0].options).merge(models, parents=parents, run=pool.map, parts=threads)
+        merging = merging_of(models[0].options)
+        model, counts = merging.merge(models, parents=provenance.merging.parents, run=pool.map, parts=threads)
     number, partitions, roster, excluded = closed
-    return model, MergeManifest(number, partitions, roster, excluded, model.digest(), counts._asdict(), history)
+    manifest = MergeManifest(number, partitions, roster, excluded, model.digest(), counts._asdict(), history)
+    values = encode_merge(provenance.group, manifest, model)
+    return _MadeMerge(
+        manifest, [(merge_key(provenance.group, number, index), value) for index, value in enumerate(values)]
+    )

@@ -33,9 +33,9 @@ class NoMerge(Enum):
 
 
 class MergedModel(NamedTuple):
-    """Holds one merged model and its manifest; `pointer` says where it is, and is None before it has been written."""
+    """Holds one merged model and its manifest; `pointer` says where it is."""
 
-    pointer: MergedPointer | None
+    pointer: MergedPointer
     manifest: MergeManifest
     model: Mergeable
 
@@ -78,20 +78,6 @@ class MergeLog:
         if newest is not None and newest != self.newest:
             self.newest = newest
             self._manifest = self._close(self._manifest)
-
-    def lend(self, merged: MergedModel) -> None:
-        """Keep a model that has just been merged here, for who asks for its round before it is committed."""
-        self._model = self._close(self._model)
-        self._read = merged
-
-    def hand_over(self, merged: MergedModel) -> None:
-        """Note that a model that was merged here is committed: it is the newest, and need not be read."""
-        assert merged.pointer is not None
-        self._manifest = self._close(self._manifest)
-        self._model = self._close(self._model)
-        self.newest = self._known_to = merged.pointer
-        self.history = merged.manifest.history.add(merged.pointer)
-        self._read = merged
 
     def ask(self, number: int) -> MergedModel | NoMerge:
         """Return this round's merged model, or why there is none; ask again while that is UNKNOWN.

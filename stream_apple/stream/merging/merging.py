@@ -5,17 +5,16 @@ owner of partition 0 makes (`leader.py`). Nothing here commits: it tells the loo
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 import structlog
 
-from stream_apple.learners.merging_port import MergeCounts, Parents
 from stream_apple.stream.learning.scheduler import LearningScheduler
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.merging.adoptions import adoption_key, encode_adoption
-from stream_apple.stream.merging.followers import Adopted, Follower, LocalPartitions
-from stream_apple.stream.merging.leader import Leader, Message, pause_s
+from stream_apple.stream.merging.adoptions import AdoptionRecord, adoption_key, encode_adoption
+from stream_apple.stream.merging.followers import Follower
+from stream_apple.stream.merging.leader import Leader, pause_s
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
 from stream_apple.stream.merging.merging_context import MergingContext
 from stream_apple.stream.model.rounds import Boundary
@@ -23,15 +22,11 @@ from stream_apple.stream.partitions.partition import Partition
 from stream_apple.stream.partitions.state import ANSWERING, State
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer, MergeNote
 from stream_apple.stream.snapshots.codec import Snapshot, SnapshotEncoder
-from stream_apple.stream.snapshots.merge_messages import round_of
-from stream_apple.stream.snapshots.writer import SnapshotWriter
 
 POLL_S = 0.1
 """The longest time between two looks at the note of partition 0, while partitions wait."""
 LEAST_POLL_S = 0.02
 """The same when a partition has just begun to wait."""
-DEFER_S = 2.0
-"""So long a partition does not write its contribution if the leader is in the same worker, and can use the model."""
 
 _log = structlog.get_logger()
 
@@ -43,29 +38,17 @@ class MergedPartitions:
 
     begin     opens a transaction unless one is open
     learning  has threads work on models
-    writer    sends snapshots that refer to a merged model
     """
 
-    def __init__(
-        self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler, writer: SnapshotWriter
-    ) -> None:
+    def __init__(self, context: MergingContext, begin: Callable[[], None], learning: LearningScheduler) -> None:
         self._context = context
         self._begin = begin
         self._learning = learning
-        self._writer = writer
         settings = context.provenance.merging
         self._max_hold_s = math.inf if settings is None else settings.max_hold_s
-        self._parents: Parents = "votes" if settings is None else settings.parents
-        # A partition that has waited for half of what is allowed must write its contribution, so that it can be merged
-        # by another leader, if partition 0 moves, before it goes on alone.
-        self._defer_s = min(DEFER_S, self._max_hold_s / 2)
         self._log = MergeLog(context)
-        self._local = LocalPartitions()
-        self._followers = self._local.followers
+        self._followers: dict[int, Follower] = {}
         self._leader: Leader | None = None
-        self._written: MergedPointer | None = None
-        self._lent: MergedModel | None = None
-        self._offsets: list[int] | None = None  # of the messages of a merged model that have been written
         self._poll_at = 0.0
         self._released: set[int] = set()  # to be resumed in the next iteration: a rebalance may be going on now
 
@@ -83,55 +66,30 @@ class MergedPartitions:
         """Forget all partitions: they are no longer owned, or their models no longer to be trusted."""
         if self._leader is not None:
             self._leader.close()
-        self._leader, self._written, self._lent, self._offsets = None, None, None, None
+        self._leader = None
         self._context.recorder.dropped(self._followers)
         self._followers.clear()
-        self._local.commits.clear()
         self._released = set()
         self._log.drop()
 
     @property
     def busy(self) -> bool:
         """Whether partitions wait for work that is done here, and not for records or for other workers."""
-        return (
-            (self._leader is not None and self._leader.busy) or self._log.busy or bool(self._released) or self.unwritten
-        )
+        return (self._leader is not None and self._leader.busy) or self._log.busy or bool(self._released)
 
     @property
     def due_in_s(self) -> float:
         """Return for how many seconds there is nothing to do here, if it is not busy and nothing comes."""
-        now, followers = self._context.now(), self._followers.values()
-        due = [self._poll_at] if any(follower.waiting for follower in followers) else []
-        due += [follower.since + self._defer_s for follower in followers if self._defers(follower, now)]
+        due = [self._poll_at] if any(follower.waiting for follower in self._followers.values()) else []
         if self._leader is not None:
             due.append(self._leader.next_look)
-        return max(min(due, default=math.inf) - now, 0.0)
+        return max(min(due, default=math.inf) - self._context.now(), 0.0)
 
     @property
     def unsaved(self) -> Collection[Partition]:
         """Return the partitions that need a snapshot to be merged or to go on; the longest wait comes first."""
-        due, now = (State.STOPPED, State.ADOPTED), self._context.now()
-        return [
-            follower.partition
-            for follower in self._in_turn()
-            if follower.partition.state in due and not self._defers(follower, now)
-        ]
-
-    @property
-    def unwritten(self) -> bool:
-        """Whether the open transaction lacks what partitions have gone on with in it, so that no commit may be made."""
-        on_its_way = self._offsets is not None and self._written is None
-        if on_its_way or (self._lent is not None and self._adopting):
-            return True
-        return any(self._unrecorded(follower) for follower in self._followers.values())
-
-    @staticmethod
-    def _unrecorded(follower: Follower) -> bool:
-        return follower.record is not None and follower.partition.state is not State.ADOPTED
-
-    def _defers(self, follower: Follower, now: float) -> bool:
-        """Whether the partition need not write its contribution yet, as the leader is in this worker."""
-        return 0 in self._followers and follower.defers(now, self._defer_s)
+        due = (State.STOPPED, State.ADOPTED)
+        return [follower.partition for follower in self._in_turn() if follower.partition.state in due]
 
     def _in_turn(self) -> list[Follower]:
         return sorted(self._followers.values(), key=lambda follower: follower.since)
@@ -151,13 +109,12 @@ class MergedPartitions:
                 self._skip(follower, "records behind it are gone")
         self._lead()
         self._wait_on(now)
-        self.write()
-        # Every partition of this worker that goes on with the lent model does so in the transaction that holds it.
-        return self._written is not None and not self.unwritten
+        return self._sent is not None
 
     @property
-    def _adopting(self) -> bool:
-        return any(follower.partition.state is State.ADOPTING for follower in self._followers.values())
+    def _sent(self) -> MergedPointer | None:
+        """Where the merged model is that the open transaction holds; None if it holds none."""
+        return None if self._leader is None else self._leader.sent
 
     def _move_gates(self) -> None:
         """Pause partitions whose records were dropped as they are held; resume those that may go on, from there."""
@@ -179,12 +136,8 @@ class MergedPartitions:
                 self._hold(follower, 0)  # the broker delivers nothing of it yet, so no room for records is needed
 
     def _wait_on(self, now: float) -> None:
-        """Let partitions that wait go on: with the merged model, or alone if they have waited for too long."""
-        waiting = [
-            follower
-            for follower in self._in_turn()
-            if (follower.waiting or self._defers(follower, now)) and not self._unrecorded(follower)
-        ]
+        """Let partitions that wait go on: with the merged model, or without it if they have waited for too long."""
+        waiting = [follower for follower in self._in_turn() if follower.waiting]
         if not waiting:
             return
         if now >= self._poll_at:
@@ -193,21 +146,21 @@ class MergedPartitions:
         self._log.read_on()
         self._answer(waiting)
         for follower in waiting:
-            borrowed = self._leader is not None and self._leader.borrows(follower.partition.number)
-            if follower.waiting and not borrowed and now - follower.since > self._max_hold_s:
+            if follower.waiting and now - follower.since > self._max_hold_s:
                 self._skip(follower, "no merged model has come in time")
 
-    def _answer(self, waiting: Sequence[Follower]) -> None:
+    def _answer(self, waiting: Collection[Follower]) -> None:
         """Let those go on whose round has an answer; one merged model is in memory at a time, the earliest first.
 
         A round that is not merged yet holds up no other: it may be there only because a clock was wrong.
         """
         for number in sorted({follower.boundary.round for follower in waiting}):
             answer = self._log.ask(number)
-            mine = [follower for follower in waiting if follower.rounds.held and follower.boundary.round == number]
-            for follower in mine:
+            for follower in waiting:
+                if not follower.waiting or follower.boundary.round != number:
+                    continue
                 if isinstance(answer, MergedModel):
-                    self._take(follower, answer)
+                    self._adopt(follower, answer)
                 elif answer is NoMerge.GONE:
                     self._skip(follower, "the merged model is gone from the log")
             if answer not in (NoMerge.ABSENT, NoMerge.GONE):
@@ -220,25 +173,18 @@ class MergedPartitions:
         merge = None if committed is None else self._context.provenance.read_metadata(0, committed).merge
         return None if merge is None else merge.merged
 
-    def _take(self, follower: Follower, merged: MergedModel) -> None:
-        """Have the merged model adopted; before it has been written, only by a partition whose table it will be."""
-        if merged.pointer is None and not merged.manifest.includes(follower.partition.number, follower.boundary.at):
-            return
+    def _adopt(self, follower: Follower, merged: MergedModel) -> None:
+        """Have a thread make the merged model the partition's own."""
         follower.partition.enter(State.ADOPTING)
 
-        def taken(adopted: Adopted) -> None:
-            if self._followers.get(follower.partition.number) is not follower:
-                return
-            if follower.taken(adopted):
-                self._begin()
-                self._released.add(follower.partition.number)
-            self._log_adoption(follower, merged, adopted.counts)
+        def taken(record: AdoptionRecord) -> None:
+            if self._followers.get(follower.partition.number) is follower:
+                follower.taken(record)
+                self._report_adoption(follower, merged, record)
 
-        self._learning.ask(follower.partition, partial(follower.take, merged, self._parents), taken)
+        self._learning.ask(follower.partition, partial(follower.take, merged), taken)
 
-    def _log_adoption(self, follower: Follower, merged: MergedModel, counts: MergeCounts | None) -> None:
-        record = follower.record
-        assert record is not None
+    def _report_adoption(self, follower: Follower, merged: MergedModel, record: AdoptionRecord) -> None:
         seconds = self._context.now() - follower.since
         _log.info(
             "round_adopted",
@@ -248,14 +194,13 @@ class MergedPartitions:
             included=record.included,
             roster_size=len(merged.manifest.roster),  # the event round_merged names them
             digest=record.model,
-            lost_parents=0 if counts is None else counts.parents_lost + counts.parents_evicted,
             seconds=round(seconds, 3),
         )
         self._context.recorder.went_on(record.partition, "adopted" if record.included else "late", seconds)
         self._context.recorder.saw(merged.manifest)
 
     def _skip(self, follower: Follower, reason: str) -> None:
-        """Let the partition go on alone, from this transaction on."""
+        """Let the partition go on without the merge, from this transaction on."""
         boundary, seconds = follower.boundary, self._context.now() - follower.since
         follower.skip()
         self._begin()
@@ -282,8 +227,6 @@ class MergedPartitions:
         """Take note that the partition's model has come to the end of a round; it learns nothing more for now."""
         follower = self._followers[partition.number]
         follower.stop(boundary, self._context.now())
-        if self._leader is not None:
-            self._leader.look_soon()
         self._hold(follower, len(self._followers))
 
     def saving(self, partition: Partition, snapshot: Snapshot | SnapshotEncoder) -> None:
@@ -293,6 +236,11 @@ class MergedPartitions:
             self._record(follower)
             self._released.add(partition.number)
 
+    def before_commit(self) -> None:
+        """Wait until the broker has the whole of a merged model in the transaction, as the note says where it is."""
+        if self._leader is not None:
+            self._leader.finish()
+
     def progress(self, owned: Iterable[Partition]) -> dict[Partition, Committed]:
         """Return what the next transaction must commit, when all snapshots in it are complete."""
         if not self._followers:
@@ -300,7 +248,7 @@ class MergedPartitions:
         found = {}
         for partition in owned:
             follower = self._followers[partition.number]
-            due = follower.due or (partition.number == 0 and self._written is not None)
+            due = follower.due or (partition.number == 0 and self._sent is not None)
             committed = partition.progress(self._note(follower), due=due)
             if committed is not None:
                 found[partition] = committed
@@ -309,7 +257,7 @@ class MergedPartitions:
     def _note(self, follower: Follower) -> MergeNote:
         """Return the note to commit with the partition's next offset."""
         if follower.partition.number == 0 and self._leader is not None:
-            return follower.note._replace(merged=self._written or self._leader.newest)
+            return follower.note._replace(merged=self._sent or self._leader.newest)
         return follower.note
 
     def committed(self, progress: Mapping[Partition, Committed]) -> None:
@@ -317,9 +265,8 @@ class MergedPartitions:
         if not self._followers:
             return
         # The notes are made again here: nothing that they depend on has changed since `progress`.
-        for partition, committed in progress.items():
+        for partition in progress:
             follower = self._followers[partition.number]
-            self._local.commits[partition.number] = committed
             boundary = follower.has_committed(self._note(follower))
             if boundary is not None and boundary.state is BoundaryState.CONTRIBUTED:
                 pointer = partition.snapshot
@@ -330,9 +277,8 @@ class MergedPartitions:
                     offset=boundary.at,
                     digest=None if pointer is None else pointer.digest,
                 )
-        if self._written is not None and self._leader is not None:
-            self._leader.committed(self._written)
-            self._written, self._lent, self._offsets = None, None, None
+        if self._leader is not None and self._leader.sent is not None:
+            self._leader.committed()
         if any(self._followers[partition.number].waiting or partition.number == 0 for partition in progress):
             self._poll_at = self._context.now()  # what has just been committed need not wait for the next poll
             if self._leader is not None:
@@ -346,48 +292,5 @@ class MergedPartitions:
         if self._leader is None:
             merge = first.partition.plan.merge
             newest = None if merge is None else merge.merged
-            self._leader = Leader(self._context, self._log, self._learning.run_aside, newest, self._local)
+            self._leader = Leader(self._context, self._log, self._learning.run_aside, self._begin, newest)
         self._leader.step()
-        made = self._leader.made
-        if made is not None and self._lent is None:
-            self._lent = made
-            self._log.lend(made)
-
-    def write(self) -> None:
-        """Send the merged model that is ready, and the adoption records of partitions that have gone on."""
-        if self._leader is not None:
-            self._leader.encode()
-            if self._leader.ready is not None and self._written is None:
-                self._written = self._sent_to(self._leader.ready)
-        for follower in self._followers.values():
-            if self._unrecorded(follower):
-                self._write_adoption(follower)
-
-    def _write_adoption(self, follower: Follower) -> None:
-        record = follower.record
-        assert record is not None
-        if record.state is BoundaryState.ADOPTED and record.merged is None:
-            if self._written is None:
-                return
-            follower.record = record = record._replace(merged=self._written)
-        if follower.reference is not None:
-            assert record.merged is not None
-            if self._writer.is_writing(follower.partition):
-                return
-            self._begin()
-            self._writer.begin(follower.partition, follower.reference.to_snapshot(record.merged))
-            follower.reference = None
-        self._record(follower)
-
-    def _sent_to(self, messages: Sequence[Message]) -> MergedPointer | None:
-        """Send a merged model, unless it has been sent; return where it is once the broker has all of it, else None."""
-        if self._offsets is None:
-            self._begin()
-            self._offsets = offsets = list[int]()
-            for key, value in messages:
-                self._context.broker.send(
-                    self._context.provenance.topics.merges, 0, key, value, 0, on_written=offsets.append
-                )
-        if len(self._offsets) < len(messages):
-            return None
-        return MergedPointer(round_of(messages[0][0]), min(self._offsets), max(self._offsets))

@@ -19,7 +19,7 @@ from stream_apple.core.batch import Batch, Limits
 from stream_apple.core.event_time import EpochClock
 from stream_apple.errors import ModelError
 from stream_apple.learners.loss_functions import write_probabilities
-from stream_apple.learners.merging_port import Mergeable, MergeCounts, Parents
+from stream_apple.learners.merging_port import Mergeable
 from stream_apple.learners.port import Change, LearnerOptions
 from stream_apple.learners.progress.progressive_loss import LossReport
 from stream_apple.learners.scores import Scores
@@ -192,18 +192,15 @@ class PartitionModel:
         Call it once, of a model that is not restored from a snapshot. Counts, losses and the clock begin anew.
         """
         if self._start is not None:
-            self.adopt(self._start, included=True, roster_size=1)
+            self.adopt(self._start)
             self._start = None
         return self
 
-    def adopt(
-        self, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
-    ) -> MergeCounts | None:
+    def adopt(self, merged: Mergeable) -> None:
         """Make the merged model the learner's own, see `learners/merging_port.py`."""
-        before, merging = self.learner.units.scale, merging_of(self.learner.options)
-        counts = merging.adopt(self.learner, merged, included=included, roster_size=roster_size, parents=parents)
+        before = self.learner.units.scale
+        merging_of(self.learner.options).adopt(self.learner, merged)
         self.early.change_units(before)
-        return counts
 
     def restore(self, next_offset: int, ended: Ended, sums: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the state at `next_offset`; the caller has already written the learner's rows.

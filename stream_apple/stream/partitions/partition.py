@@ -85,12 +85,6 @@ class Partition:
         return self.sent_offset - saved
 
     @property
-    def refers(self) -> bool:
-        """Whether the newest snapshot refers to the table of a merged model, which is not kept for ever."""
-        newest = self.written or self.snapshot
-        return newest is not None and newest.refers
-
-    @property
     def _saved(self) -> int:
         newest = self.written or self.snapshot
         return self.lineage.start if newest is None else newest.at

@@ -42,7 +42,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.RESTORING: _GIVEN_UP | {State.REPLAYING, State.LIVE},
     State.REPLAYING: _GIVEN_UP | {State.LIVE},
     State.LIVE: _GIVEN_UP | {State.STOPPED, State.WAITING},
-    State.STOPPED: _GIVEN_UP | {State.CONTRIBUTING, State.ADOPTING, State.PASSING},
+    State.STOPPED: _GIVEN_UP | {State.CONTRIBUTING, State.PASSING},
     State.CONTRIBUTING: _GIVEN_UP | {State.WAITING},
     State.WAITING: _GIVEN_UP | {State.ADOPTING, State.PASSING},
     State.ADOPTING: _GIVEN_UP | {State.ADOPTED},

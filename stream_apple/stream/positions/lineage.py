@@ -73,9 +73,6 @@ NO_SNAPSHOT = _elsewhere("topics.models", "snapshot")
 A broker that was frozen, and has just come back, may answer for a log that others have gone on with.
 """
 
-NO_MERGED_MODEL = _elsewhere("topics.merges", "merged model")
-"""The same of the merged model that a snapshot refers to."""
-
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
 
 
@@ -126,7 +123,7 @@ class SnapshotPointer(NamedTuple):
     """Says where in the models topic a snapshot is, and what state it holds.
 
     at           the first offset of the examples that it has not learned
-    first, last  its first and last message in the models topic
+    first, last  its first and last message in the models topic; -1 if it is in a file
     digest       of the model's state, 32 hex digits
     """
 
@@ -134,11 +131,6 @@ class SnapshotPointer(NamedTuple):
     first: OffsetOrNone
     last: OffsetOrNone
     digest: StateHash
-
-    @property
-    def refers(self) -> bool:
-        """Whether the snapshot is a reference to a merged model: only references are a single message."""
-        return self.first == self.last >= 0
 
 
 class OffsetMetadata(NamedTuple):

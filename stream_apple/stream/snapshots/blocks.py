@@ -18,8 +18,8 @@ from stream_apple.learners.state import Rows, bytes_of_rows, check_finite
 from stream_apple.stream.positions.lineage import START_OVER
 from stream_apple.untrusted import ArrayType, Stored
 
-FORMAT = 1
-"""Format of snapshots, references, and merged models. Must change whenever their messages do; others are refused."""
+FORMAT = 2
+"""Format of snapshots and merged models. Must change whenever their messages do; others are refused."""
 
 _WORD = 4  # bytes
 _LEVEL = -1  # of zstd: 1.8 GB/s, and within a tenth of the best ratio

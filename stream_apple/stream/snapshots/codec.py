@@ -13,10 +13,6 @@ msgpack map:
 `blocks.py` says what is in a block. The manifest holds the rest of the state by name, measurements on which nothing
 depends, and a digest over all state.
 
-A model that has just adopted a merged model has the rows of that: its snapshot is a reference, which is the manifest
-alone and says where in the merges topic the rows are (`refer`). A merged model is not kept indefinitely, so a whole
-snapshot follows soon. A snapshot of one message is a reference: whole ones have a block, too.
-
 Messages are made when they are to be sent; if learning goes on meanwhile, from a copy of the state.
 """
 
@@ -26,13 +22,11 @@ from typing import Any, Literal, NamedTuple
 import msgpack
 
 from stream_apple.errors import SnapshotError, SnapshotMissingError
-from stream_apple.learners.merging_port import Mergeable
-from stream_apple.learners.state import block_bounds, bytes_of_rows, copy_rows
+from stream_apple.learners.state import block_bounds, bytes_of_rows
 from stream_apple.learners.state_digest import RowsDigest
 from stream_apple.stream.model.model_image import Ended, ModelImage
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.positions.lineage import SnapshotPointer
-from stream_apple.stream.positions.merge_note import MergedPointer
 from stream_apple.stream.snapshots.blocks import (
     DAMAGES,
     FORMAT,
@@ -87,7 +81,6 @@ class StoredManifest(StoredSums):
     ended_epoch: Epoch
     epoch_digest: StateHash | Literal[""]
     observed: dict[str, PackedArray]
-    merged: MergedPointer | None
 
 
 class Snapshot(NamedTuple):
@@ -109,29 +102,6 @@ def encode_snapshot(model: PartitionModel) -> Snapshot:
     encoder = SnapshotEncoder(model, model.image())
     messages = list(encoder.messages)
     return Snapshot(encoder.at, encoder.digest, messages, encoder.passed)
-
-
-class Reference(NamedTuple):
-    """Holds all of a model's state at offset `at` except its rows, which are those of a merged model.
-
-    lineage  the model's fingerprint
-    """
-
-    at: int
-    digest: str
-    lineage: str
-    manifest: _Manifest
-
-    def to_snapshot(self, merged: MergedPointer) -> Snapshot:
-        """Return the snapshot, given where the merged model is."""
-        data = compressor().compress(msgpack.packb({**self.manifest, "merged": merged}))
-        return Snapshot(self.at, self.digest, [_sealed(self.lineage, self.at, 0, 1, data)])
-
-
-def refer(model: PartitionModel, digest: str) -> Reference:
-    """Return a reference for `model`, with digest `digest`, which has just adopted a merged model."""
-    image = model.image()
-    return Reference(image.at, digest, image.lineage.model, _manifest(model, image, digest))
 
 
 class SnapshotEncoder:
@@ -187,7 +157,6 @@ def _manifest(model: PartitionModel, image: ModelImage, digest: str) -> _Manifes
         "epoch_digest": image.ended.digest,
         "arrays": packed(image.sums),
         "observed": packed(image.observed),
-        "merged": None,
     }
 
 
@@ -195,12 +164,8 @@ class SnapshotDecoder:
     """Writes a snapshot into a new model, message by message.
 
     model    of the snapshot's settings and lineage, which has learned nothing; it can be used when nothing is `left`
-             and, if the snapshot is a reference, `complete` has been called
     pointer  what the committed offset says of the snapshot
-
     kept     takes the blocks, compressed, in place of the model, whose own rows stay empty
-
-    merged   where the merged model is that the snapshot refers to; None if it is whole, or before its manifest is read
     """
 
     def __init__(self, model: PartitionModel, pointer: SnapshotPointer, kept: CompressedModel | None = None) -> None:
@@ -211,24 +176,16 @@ class SnapshotDecoder:
         self._blocks = block_bounds(self._rows)
         self._next = 0
         self._learner_digest = RowsDigest()
-        self._manifest: StoredManifest | None = None
-        self.merged: MergedPointer | None = None
 
     @property
     def left(self) -> int:
         """Return how many messages are still to come."""
-        return 0 if self.merged is not None else len(self._blocks) + 1 - self._next
+        return len(self._blocks) + 1 - self._next
 
     def add(self, value: bytes | None) -> None:
         """Take in the next message; SnapshotError if it is not the one that must come now."""
-        frame, data, refers = self._open(value)
+        frame, data = self._open(value)
         try:
-            if refers:
-                self._manifest = _manifest_of(data)
-                if self._manifest.merged is None:
-                    raise SnapshotError("the manifest: expected it to name a merged model, found none")
-                self.merged = self._manifest.merged
-                return
             if self._next < len(self._blocks):
                 self._take_block(frame, data)
             else:
@@ -247,42 +204,28 @@ class SnapshotDecoder:
         else:
             self._learner_digest.add(self._kept.add(frame, data), 0, stop - start)
 
-    def complete(self, merged: Mergeable) -> None:
-        """Take over the rows of the merged model that the snapshot refers to; SnapshotError if it is another's."""
-        assert self._manifest is not None
-        try:
-            copy_rows(self._rows, merged.state.rows)
-            self._learner_digest.add(self._rows, 0, self._blocks[-1][1])
-            self._finish(self._manifest)
-        except DAMAGES as error:
-            raise SnapshotError(f"expected the state of this model, found: {because(error)}") from error
-
-    def _open(self, value: bytes | None) -> tuple[bytes, bytes, bool]:
-        """Return the next message's frame and its content, and whether it is a reference.
-
-        SnapshotError unless the message must come now.
-        """
+    def _open(self, value: bytes | None) -> tuple[bytes, bytes]:
+        """Return the next message's frame and its content; SnapshotError unless the message must come now."""
         try:
             content = unpacked_msgpack(value)
             check_format(of_kind(Versioned, content).v)
             envelope = of_kind(_SnapshotEnvelope, content)
-            refers = self._next == 0 and envelope.of == 1
             place = {name: getattr(envelope, name) for name in ("model", "at", "index", "of")}
             expected = {
                 "model": self._model.lineage.model,
                 "at": self._pointer.at,
                 "index": self._next,
-                "of": 1 if refers else len(self._blocks) + 1,
+                "of": len(self._blocks) + 1,
             }
             if place != expected:
                 # If others of the snapshot are in its place, the rest of a torn transaction may be all that is left.
                 kind = SnapshotMissingError if place | {"index": self._next} == expected else SnapshotError
                 raise kind(f"message {self._next}: expected {expected}, found {in_short(place)}")
-            if refers or self._next == len(self._blocks):
+            if self._next == len(self._blocks):
                 most = MOST_OF_A_MANIFEST
             else:
                 most = bytes_of_rows(self._rows, *self._blocks[self._next])
-            return envelope.data, decompressed(envelope.data, most), refers
+            return envelope.data, decompressed(envelope.data, most)
         except DAMAGES as error:
             raise SnapshotError(
                 f"message {self._next}: expected an undamaged message, found: {because(error)}"

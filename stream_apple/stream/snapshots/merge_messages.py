@@ -42,7 +42,6 @@ from stream_apple.stream.snapshots.blocks import (
 from stream_apple.stream.snapshots.merge_history import MergeHistory
 from stream_apple.untrusted import (
     Offset,
-    OffsetOrNone,
     PartitionNumber,
     RoundNumber,
     StateHash,
@@ -57,21 +56,13 @@ from stream_apple.untrusted import (
 
 
 class RosterEntry(NamedTuple):
-    """A contribution to a merge: where its snapshot is, with the fields of `SnapshotPointer`.
-
-    first, last  -1 if the snapshot was not written: the merging worker had the model in memory
-    """
+    """A contribution to a merge: where its snapshot is, with the fields of `SnapshotPointer`."""
 
     partition: PartitionNumber
     at: Offset
-    first: OffsetOrNone
-    last: OffsetOrNone
+    first: Offset
+    last: Offset
     digest: StateHash
-
-    @property
-    def written(self) -> bool:
-        """Whether the snapshot is, or was, in the models topic."""
-        return self.first >= 0
 
 
 class Exclusion(NamedTuple):

@@ -30,7 +30,7 @@ def newest_snapshot(
 
     wanted  fingerprint of the model; None: any
 
-    References to merged models are passed over: they hold no table. GapError, BrokerError as of a scan.
+    GapError, BrokerError as of a scan.
     """
     topic, prefix = provenance.topics.models, provenance.snapshot_key(number)
     low, high = logs.log_range(topic, number)
@@ -49,7 +49,7 @@ def newest_snapshot(
                     due = None
                     continue
                 due = model, at, index + 1, of
-                if index != of - 1 or of == 1 or at not in usable or wanted not in {None, model}:
+                if index != of - 1 or at not in usable or wanted not in {None, model}:
                     continue
                 with suppress(SnapshotError, MalformedError):
                     manifest = read_stored_manifest(record.value())

@@ -12,12 +12,10 @@ from stream_apple.errors import FormatError, GapError, SnapshotError, SnapshotMi
 from stream_apple.stream.log.ports import Broker
 from stream_apple.stream.model.partition_model import ModelFactory
 from stream_apple.stream.partitions.partition import Partition
-from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, NO_SNAPSHOT, Provenance, SnapshotPointer
-from stream_apple.stream.positions.merge_note import MergedPointer
+from stream_apple.stream.positions.lineage import NO_SNAPSHOT, Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.evidence import examine
-from stream_apple.stream.snapshots.merge_messages import MergeDecoder
 from stream_apple.stream.snapshots.newest import newest_snapshot
-from stream_apple.stream.snapshots.stored_messages import MessageReading, merge_messages, snapshot_messages
+from stream_apple.stream.snapshots.stored_messages import MessageReading, snapshot_messages
 from stream_apple.stream.snapshots.writer import SnapshotRecorder
 
 _ITERATION_S = 0.05  # for reading in an iteration of the loop: the live partitions wait meanwhile
@@ -172,7 +170,7 @@ def _too_new(provenance: Provenance, partition: Partition, saved: SnapshotPointe
 
 
 class _Restore:
-    """Restores one partition's model: from its snapshot, and from the merged model, if the snapshot refers to one."""
+    """Restores one partition's model from its snapshot."""
 
     def __init__(self, broker: Broker, provenance: Provenance, partition: Partition, now: Callable[[], float]) -> None:
         pointer = partition.snapshot
@@ -181,26 +179,16 @@ class _Restore:
         self.pointer = pointer
         messages = snapshot_messages(provenance, partition.model, pointer)
         self.snapshot = MessageReading(log, messages, now, advice=f" Or {NO_SNAPSHOT}")
-        self._now = now
-        self._broker = broker
-        self._provenance = provenance
-        self._options = partition.model.learner.options
-        self._merged: MessageReading[MergeDecoder] | None = None
 
     def close(self) -> None:
-        """Close all readers that are open."""
+        """Close the reader."""
         self.snapshot.log.close()
-        if self._merged is not None:
-            self._merged.log.close()
 
     def read_on(self, until: float) -> bool:
         """Read what there is, until that time at most; return whether the model is complete."""
         messages = self.snapshot.messages
         try:
-            if not self.snapshot.read_on(until):
-                return False
-            merged = messages.decoder.merged
-            return merged is None or self._read_merged(merged, until)
+            return self.snapshot.read_on(until)
         except GapError as error:
             gone = f"found that they are gone from the log ({error}): {NO_SNAPSHOT}"
             raise self._ending(messages.incomplete(gone, SnapshotMissingError)) from error
@@ -212,25 +200,3 @@ class _Restore:
         if isinstance(error, FormatError):
             return error  # it says how to start over
         return type(error)(f"{error}. A model is never guessed; a new worker.group begins a new one")
-
-    def _read_merged(self, pointer: MergedPointer, until: float) -> bool:
-        """Read the merged model whose table the model has; return whether it is complete."""
-        if self._merged is None:
-            decoder = MergeDecoder(self._provenance.group, pointer.round, self._options)
-            log = self._broker.reader(self._provenance.topics.merges, 0, pointer.first)
-            self._merged = MessageReading(log, merge_messages(self._provenance, pointer, decoder), self._now)
-        messages = self._merged.messages
-        try:
-            done = self._merged.read_on(until)
-        except GapError as error:
-            raise SnapshotError(
-                f"{messages.place}: expected it, whose table the model has, found: {error}: {NO_MERGED_MODEL}"
-            ) from error
-        except FormatError:
-            raise
-        except SnapshotError as error:
-            raise SnapshotError(f"{error}: {NO_MERGED_MODEL}") from error
-        if done:
-            with self.snapshot.messages.placed():
-                self.snapshot.messages.decoder.complete(messages.decoder.model)
-        return done

@@ -8,17 +8,13 @@ from contextlib import closing
 from typing import NamedTuple, Protocol
 
 from stream_apple.errors import GapError, SnapshotError
-from stream_apple.learners.merging_port import Mergeable
-from stream_apple.learners.port import LearnerOptions
 from stream_apple.stream.log.log_scan import LogScan, first_record
 from stream_apple.stream.log.ports import Committed, LogRange, Readers
 from stream_apple.stream.model.partition_model import ModelFactory, PartitionModel
 from stream_apple.stream.partitions.recovery import check_in_log
-from stream_apple.stream.positions.lineage import NO_MERGED_MODEL, OffsetMetadata, Provenance, SnapshotPointer
-from stream_apple.stream.positions.merge_note import MergedPointer
+from stream_apple.stream.positions.lineage import OffsetMetadata, Provenance, SnapshotPointer
 from stream_apple.stream.snapshots.codec import StoredManifest, read_stored_manifest
-from stream_apple.stream.snapshots.merge_messages import MergeDecoder
-from stream_apple.stream.snapshots.stored_messages import merge_messages, merged_place, snapshot_messages
+from stream_apple.stream.snapshots.stored_messages import snapshot_messages
 
 FEW_LARGE = 50
 """Messages to fetch at once where each may have a megabyte."""
@@ -44,32 +40,12 @@ class Logs(Readers, Protocol):
         """Return the offsets in the log; `high` is its very end, with records that are not decided yet."""
 
 
-def check_stored(logs: Logs, provenance: Provenance, number: int, pointer: SnapshotPointer) -> None:
-    """Raise SnapshotError or GapError unless the logs can hold a snapshot, and the merged model that it refers to."""
-    check_in_log(provenance, number, pointer, logs.log_range(provenance.topics.models, number))
-    if pointer.refers and provenance.topics.merges:
-        found = _manifest(logs, provenance, number, pointer)
-        if found is not None and found.merged is not None:
-            _check_merged(logs, provenance, found.merged)
-
-
 def _manifest(logs: Logs, provenance: Provenance, number: int, pointer: SnapshotPointer) -> StoredManifest | None:
     """Return the manifest of a snapshot; None if the log ends before it."""
     topic = provenance.topics.models
     check_in_log(provenance, number, pointer, logs.log_range(topic, number))
     record = first_record(logs, topic, number, range(pointer.last, pointer.last + 1))
     return None if record is None else read_stored_manifest(record.value())
-
-
-def _check_merged(logs: Logs, provenance: Provenance, merged: MergedPointer) -> None:
-    """Raise GapError or SnapshotError if the merges topic can't hold this merged model of a snapshot."""
-    low, high = logs.log_range(provenance.topics.merges, 0)
-    if merged.first < low or merged.last >= high:
-        kind = GapError if merged.first < low else SnapshotError
-        raise kind(
-            f"expected {merged_place(provenance, merged)}, whose table the model has, found {low} to {high - 1} in the "
-            f"log: it is gone; {NO_MERGED_MODEL}"
-        )
 
 
 class StoredModel(NamedTuple):
@@ -131,18 +107,8 @@ class SnapshotStore:
         model = self._new_model(number, self._provenance.lineage_at(number, metadata.lineage, pointer.at))
         messages = snapshot_messages(self._provenance, model, pointer)
         with closing(self._scan(topic, number, pointer)) as scan:
-            merged = messages.read_from(scan).merged
-        if merged is not None:
-            with messages.placed():
-                messages.decoder.complete(self._merged(merged, model.learner.options))
+            messages.read_from(scan)
         return model
 
-    def _merged(self, pointer: MergedPointer, options: LearnerOptions) -> Mergeable:
-        """Return the merged model that a snapshot refers to; GapError if it is gone, SnapshotError if it is damaged."""
-        _check_merged(self._logs, self._provenance, pointer)
-        decoder = MergeDecoder(self._provenance.group, pointer.round, options)
-        with closing(self._scan(self._provenance.topics.merges, 0, pointer)) as scan:
-            return merge_messages(self._provenance, pointer, decoder).read_from(scan).model
-
-    def _scan(self, topic: str, number: int, pointer: SnapshotPointer | MergedPointer) -> LogScan:
+    def _scan(self, topic: str, number: int, pointer: SnapshotPointer) -> LogScan:
         return LogScan(self._logs, topic, number, range(pointer.first, pointer.last + 1), FEW_LARGE)

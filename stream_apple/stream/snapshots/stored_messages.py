@@ -72,7 +72,7 @@ class StoredMessages(Generic[_Decoder]):
             raise self.incomplete("found none", SnapshotMissingError)
         if record.offset() < self._first or not (record.key() or b"").startswith(self._prefix):
             return
-        with self.placed():
+        with self._placed():
             self.decoder.add(record.value())
         if not self.left:
             self.written_at_ms = record.timestamp()[1]
@@ -84,7 +84,7 @@ class StoredMessages(Generic[_Decoder]):
         return self.decoder
 
     @contextmanager
-    def placed(self) -> Iterator[None]:
+    def _placed(self) -> Iterator[None]:
         """Inside this context, a SnapshotError gets the place."""
         try:
             yield

@@ -107,7 +107,7 @@ class SnapshotWriter:
             return None
         if self._now() < max(self._look_at, self._postponed_until):
             return None
-        ready = [p for p in owned if p.state in ANSWERING and p.written is None and (p.unsaved > 0 or p.refers)]
+        ready = [p for p in owned if p.state in ANSWERING and p.written is None and p.unsaved > 0]
         # The longest overdue comes first: if snapshots take longer than their interval, each partition has its turn.
         most = max(ready, key=self._overdue, default=None)
         if most is not None and self._overdue(most) >= 0.0:
@@ -133,11 +133,6 @@ class SnapshotWriter:
                     break
                 found.append(partition)
         return found
-
-    def is_writing(self, partition: Partition) -> bool:
-        """Whether a snapshot of the partition is being sent, or expected."""
-        coming = self._expected | self._awaited
-        return partition in coming or any(each.partition is partition for each in self._transfers)
 
     def _overdue(self, partition: Partition) -> float:
         """Return by how many seconds the newest whole snapshot is too old; negative if it is not yet."""
@@ -225,9 +220,8 @@ class SnapshotWriter:
         partition.written = pointer
         self._uncommitted_bytes += transfer.bytes
         partition.saved_at_ms = time.time_ns() // 1_000_000
-        if not pointer.refers:
-            partition.unsaved_since = now
-            partition.epoch_ended = False
+        partition.unsaved_since = now
+        partition.epoch_ended = False
         self._metrics.saved(partition, transfer.bytes, seconds)
         _log.info(
             "snapshot_written",

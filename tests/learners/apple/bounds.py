@@ -88,6 +88,6 @@ def _merge(options: Options) -> None:
     learners = [learned(options, seed, epochs=2) for seed in range(3)]
     merged = merge(learners[:2]).model
     for seed, learner in enumerate(learners):
-        adopt(learner, merged, included=seed < 2, roster_size=2)
+        adopt(learner, merged)
         continued(learner, seed, (2, EPOCHS))
     print("merged", options.method, options.loss, [learner.digest() for learner in learners], flush=True)

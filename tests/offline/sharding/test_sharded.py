@@ -89,7 +89,7 @@ def by_hand(ends: list[int], every: int, parents: str) -> tuple[NDArray[np.float
         if (number + 1) % every == 0 and stop < predictions.shape[1]:
             merged = merge(learners, parents=parents).model  # type: ignore[arg-type]  # one of two words
             for learner in learners:
-                adopt(learner, merged, included=True, roster_size=3, parents=parents)  # type: ignore[arg-type]
+                adopt(learner, merged)
         start = stop
     return predictions.T.ravel(), learners
 

@@ -20,7 +20,6 @@ from simulation.world import (
 from support.records import HOUR
 
 from stream_apple.learners.apple.merging.mergeable import mergeable_of
-from stream_apple.stream.merging import merging
 from stream_apple.stream.merging.adoptions import AdoptionRecord
 from stream_apple.stream.positions.merge_note import BoundaryState, MergeSettings
 
@@ -34,18 +33,10 @@ HASTY = [
 ]
 
 
-def _defer(seed: int) -> None:
-    """Contributions that the leader's worker holds itself are written at once, soon, or hardly ever."""
-    merging.DEFER_S = random.Random(seed + 1).choice(
-        [0.0, 0.1, 0.5, 2.0]
-    )  # `small`, in which it is called, puts it back
-
-
 class StrictSchedule(Schedule):
     """All partitions are waited for: the result is that of an undisturbed run, and of models in lockstep."""
 
     def __init__(self, seed: int, note: Note = silent) -> None:
-        _defer(seed)
         super().__init__(seed, note, random.Random(seed).choice(STRICT))
 
     def _check(self, last: Process) -> None:
@@ -69,7 +60,6 @@ class HastySchedule(Schedule):
     def __init__(self, seed: int, note: Note = silent) -> None:
         settings = random.Random(seed).choice(HASTY)
         self._ahead_ms = 7 * 24 * HOUR if seed % 3 == 0 and settings.max_hold_s < FOREVER else 0
-        _defer(seed)
         super().__init__(seed, note, settings)
         self.states: set[str] = set()
 

@@ -105,7 +105,7 @@ def in_lockstep(given: Sequence[Sequence[FakeRecord]], setup: Setup) -> Lanes:
         roster = [lane for partition, lane in sorted(lanes.items()) if stops.get(partition) == number]
         model = merge([lane.learner for lane in roster], parents=parents).model
         for lane in roster:
-            lane.adopt(model, included=True, roster_size=len(roster), parents=parents)
+            lane.adopt(model)
             lane.go_on()
     return lanes
 
@@ -152,8 +152,7 @@ def as_recorded(
             if record.state is BoundaryState.ADOPTED:
                 if record.round not in models:
                     continue
-                size = len(manifests[record.round].roster)
-                lane.adopt(models[record.round], included=record.included, roster_size=size, parents=parents)
+                lane.adopt(models[record.round])
             check(record, lane)
             lane.go_on()
             moved = True

@@ -36,6 +36,7 @@ from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.partitions.state import State
 from stream_apple.stream.positions.lineage import NO_SNAPSHOT, SnapshotPointer
+from stream_apple.stream.snapshots.blocks import FORMAT
 
 pytestmark = pytest.mark.usefixtures("small_sizes")
 
@@ -146,7 +147,7 @@ class TestSnapshots:
             (lambda value: msgpack.packb({**msgpack.unpackb(value), "at": 3}), "expected"),
             (
                 lambda value: msgpack.packb({**msgpack.unpackb(value), "v": 99}),
-                "format 1, found 99; to start over, use",
+                f"format {FORMAT}, found 99; to start over, use",
             ),
             (lambda value: value[:-20] + b"x" * 20, "undamaged message"),
         ],

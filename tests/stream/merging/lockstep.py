@@ -55,7 +55,7 @@ class Lockstep:
             merged = merge([model.learner for model in self.models.values()], parents=self._parents).model
             self.merges += 1
             for model in self.models.values():
-                adopt(model.learner, merged, included=True, roster_size=len(self.models), parents=self._parents)
+                adopt(model.learner, merged)
                 assert model.rounds is not None
                 model.rounds.go_on()
             for model in self.models.values():

@@ -25,7 +25,6 @@ from support.clock import Clock
 from support.records import HOUR, START, TOPIC, FakeRecord
 
 from stream_apple.errors import ConfigurationError, GapError
-from stream_apple.stream.merging import merging
 from stream_apple.stream.merging.merge_log import MergedModel, MergeLog, NoMerge
 from stream_apple.stream.merging.merging import MergedPartitions
 from stream_apple.stream.model.rounds import Boundary
@@ -266,9 +265,8 @@ class TestHeld:
         assert len(outputs["dead-letters", 0]) == 1
         assert len(outputs["predictions", 1]) == 10
 
-    def test_answers_behind_it_with_an_older_offset(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_answers_behind_it_with_an_older_offset(self) -> None:
         """With what they were made is lost with the offset: the worker says so, and answers nothing again."""
-        monkeypatch.setattr(merging, "DEFER_S", 0.0)
         given = {number: hourly(number, [5, 5]) for number in (0, 1)}
         cluster = cluster_of(given)
         process = new_process(cluster)

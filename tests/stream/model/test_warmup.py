@@ -68,8 +68,8 @@ def check(family, given):
             result = model.process(rest)
             if result.boundary is not None:
                 merged = merge([model.learner, model.learner]).model
-                adopt(model.learner, merged, included=True, roster_size=2)
-                adopt(model.learner, merged, included=False, roster_size=2)
+                adopt(model.learner, merged)
+                adopt(model.learner, merged)
                 break
             rest = []
         if settings.merge_every and result.boundary is not None:

@@ -18,6 +18,7 @@ from stream_apple.learners.apple.merging.merge import adopt
 from stream_apple.learners.apple.merging.mergeable import mergeable_of
 from stream_apple.stream.merging.adoptions import AdoptionRecord, adoption_key, decode_adoption, encode_adoption
 from stream_apple.stream.positions.merge_note import BoundaryState, MergedPointer
+from stream_apple.stream.snapshots.blocks import FORMAT
 from stream_apple.stream.snapshots.merge_messages import (
     Exclusion,
     MergeDecoder,
@@ -68,7 +69,7 @@ class TestMergedModels:
         assert decoder.manifest == manifest() == read_manifest(GROUP, 3, values[-1])
         assert (manifest().roster, manifest().excluded, manifest().history) == (ROSTER, EXCLUDED, HISTORY)
         own = learned(2).learner
-        adopt(own, decoder.model, included=True, roster_size=2)
+        adopt(own, decoder.model)
         assert mergeable_of(own).digest() == manifest().digest
 
     def test_thousands_of_partitions_fit_into_a_message(self) -> None:
@@ -82,13 +83,6 @@ class TestMergedModels:
         last = encode_merge(GROUP, many, merged().model)[-1]
         assert len(last) < SNAPSHOT_MESSAGE_BYTES
         assert read_manifest(GROUP, 3, last) == many
-
-    def test_a_contribution_that_was_not_written(self) -> None:
-        """Nobody can read it: whoever merged it had the model."""
-        entry = RosterEntry(0, 120, -1, -1, "0" * 32)
-        one = manifest()._replace(roster=(entry,))
-        assert read_manifest(GROUP, 3, encode_merge(GROUP, one, merged().model)[-1]) == one
-        assert [each.written for each in (entry, *ROSTER)] == [False, True, True]
 
     def test_keys(self) -> None:
         """Those of the messages in their order, and those of records."""
@@ -130,7 +124,7 @@ class TestMergedModels:
     @pytest.mark.parametrize(
         ("changes", "complaint"),
         [
-            ({"v": 2}, "expected a message of format 1, found 2; to start over, use a new worker.group"),
+            ({"v": FORMAT + 1}, f"format {FORMAT}, found {FORMAT + 1}; to start over, use a new worker.group"),
             ({"group": "others"}, "expected a message of round 3 of group group, found one of round 3 of group others"),
             ({"round": 4}, "found one of round 4"),
             ({"index": 1}, "expected message 0 of 5, found message 1 of 5"),

@@ -47,7 +47,7 @@ class FakePartition(SimpleNamespace):
 
 def _partition() -> Any:
     return FakePartition(
-        number=0, state=next(iter(ANSWERING)), written=None, unsaved=9, refers=False, jumped=False, unsaved_since=0.0,
+        number=0, state=next(iter(ANSWERING)), written=None, unsaved=9, jumped=False, unsaved_since=0.0,
         epoch_ended=False,
     )  # fmt: skip
 

@@ -10,7 +10,6 @@ from stream.verification.merged_logs import HASTY, MergedLogs, left_by, left_whe
 from stream.verification.test_verifying_runs import ClusterLogs
 from support.records import DECODER, TOPIC
 
-from stream_apple.stream.merging import merging
 from stream_apple.stream.model.partition_model import PartitionModel
 from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.positions.lineage import Lineage
@@ -63,9 +62,8 @@ class TestNoFaults:
         assert reports[2].model is None
 
     @pytest.mark.parametrize("state", ["waiting", "gone on"])
-    def test_a_worker_in_the_middle(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_worker_in_the_middle(self, state: str) -> None:
         """Partitions stand at a boundary, contributed or just adopted: only the record behind shows the round's end."""
-        monkeypatch.setattr(merging, "DEFER_S", 0.0)
         given = {number: hourly(number, [6, 5, 4]) for number in range(2)}
         at = given[0][6].at
 
@@ -92,9 +90,8 @@ class TestNoFaults:
         assert reports[0].made_again == MadeAgain(2, 2, 0)
         assert reports[0].dead_letters.matched == 1
 
-    def test_a_gap_behind_a_boundary(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_gap_behind_a_boundary(self) -> None:
         """The partition has gone on alone behind it, from its snapshot there."""
-        monkeypatch.setattr(merging, "DEFER_S", 0.0)
         given = {0: hourly(0, [5, 5, 5]), 1: hourly(1, [5])}
         setup = HASTY._replace(exceptions=Exceptions(gaps=frozenset({(0, 5)})))
         with small():

@@ -10,10 +10,9 @@ from stream_apple.adapters.kafka.retry import RetryPolicy
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError, ConfigurationError, GapError, SnapshotError
 from stream_apple.stream.log.ports import Committed
-from stream_apple.stream.partitions.recovery import Exceptions, can_replay, plan_recovery
+from stream_apple.stream.partitions.recovery import Exceptions, can_replay, check_in_log, plan_recovery
 from stream_apple.stream.positions.lineage import Provenance
 from stream_apple.stream.snapshots.evidence import find_no_snapshot
-from stream_apple.stream.snapshots.store import check_stored
 
 
 def check_recovery(cluster: Cluster, config: Config) -> Iterator[Finding]:
@@ -82,8 +81,8 @@ def _partition(
             yield Finding("note", subject, f"{topics.models}-{partition}: {again}")
             return
         try:
-            check_stored(logs, provenance, partition, plan.snapshot)
-        except (SnapshotError, GapError) as error:
+            check_in_log(provenance, partition, plan.snapshot, logs.log_range(topics.models, partition))
+        except SnapshotError as error:
             yield Finding("fault", subject, str(error))
 
 

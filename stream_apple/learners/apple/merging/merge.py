@@ -140,19 +140,13 @@ def merge(
     return Merged(mergeable_from(options, out, sums), MergeCounts(*counted.tolist())._replace(models_dropped=dropped))
 
 
-def adopt(
-    learner: Port, merged: Mergeable, *, included: bool, roster_size: int, parents: Parents = "votes"
-) -> MergeCounts | None:
+def adopt(learner: Port, merged: Mergeable) -> None:
     """Replace a learner's mergeable part, in place, by the merged model, see `Merging.adopt`."""
     own = as_apple(learner)
     check_alike([merged.options, own.options])
-    counts = None
-    if not included and _preparation_of(mergeable_of(own)) == _preparation_of(merged):
-        merged, counts = merge([*[merged] * roster_size, own], parents=parents)
     copy_into(own.table, table_of_rows(merged.state.rows))
     own.take_over(merged.sums)
     own.sums["occupancy"][OCCUPIED] = taken_count(own.table)
-    return counts
 
 
 def start_of(learner: Port) -> Mergeable:
@@ -167,13 +161,13 @@ def warm_up_merging(options: LearnerOptions) -> None:
     # One nominee, so that there is a vote.
     small.table.slots["key"][0], small.table.slots["parent"][0] = 1, PARENT | NOMINATED
     small.table.tags[0] = 1
-    adopt(small, merge([small, small]).model, included=True, roster_size=2)
+    adopt(small, merge([small, small]).model)
 
 
 def warm_up_starting(options: LearnerOptions) -> None:
     """Compile what a start from another model calls."""
     small = Learner(cast("Options", options).smallest())
-    adopt(small, start_of(small), included=True, roster_size=1)
+    adopt(small, start_of(small))
 
 
 def _alone(model: ReadableModel) -> Merged:

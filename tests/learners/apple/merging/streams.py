@@ -72,7 +72,7 @@ def adopted_table(model: Mergeable) -> Table:
     """The table of a learner that has adopted it."""
     assert isinstance(model.options, Options)
     learner = Learner(model.options)
-    adopt(learner, model, included=True, roster_size=1)
+    adopt(learner, model)
     return learner.table
 
 

@@ -56,7 +56,7 @@ def _losses(options: Options, shards: list[Batch], parents: Parents | None) -> t
         if parents:
             merged = merge(learners, parents=parents).model
             for learner in learners:
-                adopt(learner, merged, included=True, roster_size=len(learners))
+                adopt(learner, merged)
             assert {mergeable_of(learner).digest() for learner in learners} == {merged.digest()}
     part = max(size // 20, 1)
     jumps = [after[:part].mean() / before[-part:].mean() for before, after in pairwise(columns[2:])]

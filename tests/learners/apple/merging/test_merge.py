@@ -73,13 +73,13 @@ def test_one_model_alone_stays_as_it_is(kind: dict[str, Any]) -> None:
     for epoch in range(3):
         continued(merged_each, 2, (epoch, epoch + 1))
         continued(off, 2, (epoch, epoch + 1), nominate=False)
-        adopt(merged_each, merge([merged_each]).model, included=True, roster_size=1)
+        adopt(merged_each, merge([merged_each]).model)
         assert merged_each.digest() == off.digest()
     off.learn(examples(options, 2), 300, 350, Scores.empty(400))  # in the midst of an epoch
     before = off.digest()
     alone = merge([off])
     assert alone.counts.kept == alone.counts.keys == off.occupied
-    adopt(off, alone.model, included=True, roster_size=1)
+    adopt(off, alone.model)
     assert off.digest() == before
 
 
@@ -93,7 +93,7 @@ def test_who_was_included_has_the_merged_model(kind: dict[str, Any]) -> None:
     merged = merge(learners)
     assert [learner.digest() for learner in learners] == before
     for learner, sums in zip(learners, own, strict=True):
-        assert adopt(learner, merged.model, included=True, roster_size=3) is None
+        adopt(learner, merged.model)
         assert mergeable_of(learner).digest() == merged.model.digest()
         assert learner.occupied == merged.counts.kept
         for name, array in learner.sums.items():
@@ -138,7 +138,7 @@ def test_those_prepared_alike_who_have_learned_most_are_merged() -> None:
     assert merged.counts.models_dropped == 2
     assert merged.model.digest() == merge(learners[1:2]).model.digest()
     for learner in learners:
-        adopt(learner, merged.model, included=True, roster_size=3)
+        adopt(learner, merged.model)
         assert mergeable_of(learner).digest() == merged.model.digest()
     assert [learner.units.scale for learner in learners] == [learners[1].units.scale] * 3
     assert learners[0].sums["recent_counts"].tolist() == [0, 0]
@@ -151,7 +151,7 @@ def test_those_prepared_alike_who_have_learned_most_are_merged() -> None:
     assert together.counts.models_dropped == 0
     newcomer = _prepared_by_itself(5, 240)
     assert merge([newcomer, *learners]).model.digest() == together.model.digest()  # together they have learned more
-    assert adopt(newcomer, together.model, included=False, roster_size=3) is None
+    adopt(newcomer, together.model)
     assert mergeable_of(newcomer).digest() == together.model.digest()
 
 
@@ -168,20 +168,13 @@ def test_the_order_of_models_is_rounding() -> None:
         assert np.allclose(array, back.sums[name], rtol=1e-9, atol=1e-12), name
 
 
-def test_who_was_not_included_has_it_and_its_own() -> None:
-    """The merged model counts as often as models were merged; one that has learned nothing has it alone."""
+def test_whoever_adopts_it_has_nothing_of_its_own_left() -> None:
+    """Also a model that was not among those that were merged."""
     options = bare(bits=10, mixture=False)
-    learners = [learned(options, seed, nominate=False) for seed in range(3)]
-    merged = merge(learners).model
-    late = learned(options, 9, nominate=False)
-    expected = merge([merged, merged, merged, late]).model.digest()
-    counts = adopt(late, merged, included=False, roster_size=3)
-    assert counts is not None
-    assert counts.keys >= counts.kept
-    assert mergeable_of(late).digest() == expected != merged.digest()
-    new = Learner(options)
-    adopt(new, merged, included=False, roster_size=3)
-    assert _content(mergeable_of(new)) == _content(merged)
+    merged = merge([learned(options, seed, nominate=False) for seed in range(3)]).model
+    for late in (learned(options, 9, nominate=False), Learner(options)):
+        adopt(late, merged)
+        assert mergeable_of(late).digest() == merged.digest()
 
 
 def test_who_has_learned_nothing_has_no_say() -> None:
@@ -193,8 +186,8 @@ def test_who_has_learned_nothing_has_no_say() -> None:
     for name in ("norm", "weight", "labels", "shares", "heaviest"):
         assert np.allclose(merged.sums[name], learner.sums[name], rtol=1e-12), name
     score = {name: Learner(options) for name in ("own", "merged")}
-    adopt(score["own"], merge([learner]).model, included=True, roster_size=1)
-    adopt(score["merged"], merged, included=True, roster_size=1)
+    adopt(score["own"], merge([learner]).model)
+    adopt(score["merged"], merged)
     own, other = (each.predict(examples(options, 5)) for each in score.values())
     assert np.abs(own - other).max() < 0.1
 
@@ -246,9 +239,7 @@ def test_models_of_other_options_are_refused() -> None:
         merge([Learner(bare(bits=bits)) for bits in (8, 8, 9)])
     with pytest.raises(ValueError, match="loss"):
         adopt(
-            Learner(bare(bits=8)), mergeable_of(Learner(bare(bits=8, loss="logistic"))), included=True,
-            roster_size=1,
-        )  # fmt: skip
+            Learner(bare(bits=8)), mergeable_of(Learner(bare(bits=8, loss="logistic"))))  # fmt: skip
     with pytest.raises(ValueError, match="at least one"):
         merge([])
 
@@ -289,5 +280,5 @@ def test_after_warming_up_nothing_is_compiled(kind: dict[str, Any]) -> None:
     before = [len(kernel.signatures) for kernel in kernels]
     assert min(before) > 0
     models = [learned(options, seed, epochs=1) for seed in range(2)]
-    adopt(models[0], merge(models).model, included=True, roster_size=2)
+    adopt(models[0], merge(models).model)
     assert [len(kernel.signatures) for kernel in kernels] == before

@@ -18,7 +18,6 @@ CASES: tuple[tuple[Method, LossName, bool], ...] = (
     ("apple", "squared", True),
     ("apple", "logistic", True),
 )
-"""The last two are among the few."""
 
 CLASSES = 11  # eight at once, and three
 OF_CLASSES: tuple[Options, ...] = (
@@ -26,7 +25,6 @@ OF_CLASSES: tuple[Options, ...] = (
     Options(method="apple", loss="softmax", bits=8, mixture=False, classes=CLASSES),
     Options(method="apple", loss="softmax", bits=8, mixture=True, classes=CLASSES),
 )
-"""The last is among the few."""
 
 
 def _examples() -> Batch:
@@ -40,14 +38,14 @@ def _examples() -> Batch:
     return Batch(np.concatenate([[0], sizes.cumsum()]).astype(np.int64), keys[present], values, labels, np.ones(SIZE))
 
 
-def show(*, few: bool = False) -> None:
-    """Print a digest of the model and of its scores for each case, or for `few`: mixtures."""
+def show() -> None:
+    """Print a digest of the model and of its scores for each case."""
     batch = _examples()
     with np.errstate(over="ignore"):
-        for method, loss, mixture in CASES[-2 if few else 0 :]:
+        for method, loss, mixture in CASES:
             _show(Options(method=method, loss=loss, bits=8, mixture=mixture), batch)
         classes = np.random.default_rng(6).integers(0, CLASSES, SIZE).astype(np.float64)
-        for options in OF_CLASSES[-1 if few else 0 :]:
+        for options in OF_CLASSES:
             _show(options, batch._replace(labels=classes))
 
 

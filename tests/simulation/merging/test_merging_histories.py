@@ -10,7 +10,7 @@ from simulation.world import expected_of
 
 from stream_apple.stream.positions.merge_note import MergeSettings
 
-HISTORIES = 20
+HISTORIES = 12
 LONG_HISTORIES = 20_000
 _PART = 30
 

@@ -28,7 +28,7 @@ from stream_apple.stream.partitions.recovery import Exceptions
 from stream_apple.stream.walk.moment import Moment
 from stream_apple.stream.walk.rebuilding import rebuild
 
-SEEDS = 4
+SEEDS = 2
 
 
 @pytest.fixture(autouse=True)

@@ -157,10 +157,10 @@ def digests() -> str:
     return learned()
 
 
-def learned(first: str = "", *, few: bool = False, **environment: str) -> str:
-    """The digests of another process, which does something else first; of all cases, or of the few most used."""
+def learned(first: str = "", **environment: str) -> str:
+    """The digests of another process, which does something else first."""
     done = subprocess.run(
-        [sys.executable, "-c", f"{first}\nfrom learners.apple.learned_digests import show\nshow(few={few})"],
+        [sys.executable, "-c", f"{first}\nfrom learners.apple.learned_digests import show\nshow()"],
         env={**os.environ, "PYTHONPATH": str(TESTS), **environment},
         cwd=TESTS.parent,
         capture_output=True,
@@ -172,26 +172,25 @@ def learned(first: str = "", *, few: bool = False, **environment: str) -> str:
     return done.stdout
 
 
-def learned_by(processor: str, cache: Path, *, few: bool = False) -> str:
+def learned_by(processor: str, cache: Path) -> str:
     """The digests with the instructions that a type of processor has, and no more; no reference is counted on it."""
-    found = learned(few=few, NUMBA_CACHE_DIR=str(cache), NUMBA_CPU_NAME=processor, NUMBA_CPU_FEATURES="")
+    found = learned(NUMBA_CACHE_DIR=str(cache), NUMBA_CPU_NAME=processor, NUMBA_CPU_FEATURES="")
     kernels = machine_code(cache)
     assert kernels
     assert not any(map(counts_references, kernels.values()))
     return found
 
 
-@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.long)], ids=["few cases", "all cases"])
-def test_the_least_processor_learns_the_same_bits(few: bool, tmp_path: Path) -> None:  # noqa: FBT001
+@pytest.mark.long
+def test_the_least_processor_learns_the_same_bits(digests: str, tmp_path: Path) -> None:
     """With what all have: on x86-64 SSE2, and neither gathers nor masks.
 
     What is compiled by who aims at a type is found by who is told of it, as in the image.
     """
-    digests = learned(few=few)
     aim = f"from stream_apple.core.jit import aim_at\naim_at({LEAST!r})"
-    assert learned(aim, few=few, NUMBA_CACHE_DIR=str(tmp_path)) == digests
+    assert learned(aim, NUMBA_CACHE_DIR=str(tmp_path)) == digests
     aimed = machine_code(tmp_path).keys()
-    assert learned_by(LEAST, tmp_path, few=few) == digests
+    assert learned_by(LEAST, tmp_path) == digests
     assert machine_code(tmp_path).keys() == aimed
 
 

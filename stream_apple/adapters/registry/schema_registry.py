@@ -32,7 +32,7 @@ _AGAIN_S, _AGAIN_MOST_S = 0.5, 15.0
 _LARGEST_NUMBER = 2**31 - 1
 _MOST_ASKING = 8
 """How many schemas are asked for at the same time: bytes that only look like frames may name any number of them."""
-_MOST_REFUSED = 10_000
+_MOST_AWAITED = 100_000
 _LONGEST_FAULT = 400
 _NEVER = float("inf")
 
@@ -44,15 +44,17 @@ class _Awaited(NamedTuple):
 
     fault    why; "" until the registry has answered, or failed to
     again    seconds of the clock at which it is asked for again; infinite while it is
+    since    seconds of the clock at which it was first needed
     wait_s   between the last two times
-    missing  seconds of the clock at which the registry first said that it does not have the schema
-    refused  whether its records are dead letters, because the registry has said so for long enough
+    missing  whether the registry has answered, the last time, that it does not have the schema
+    refused  whether its records are dead letters, because the registry has said so long enough after `since`
     """
 
     fault: str
     again: float
-    wait_s: float
-    missing: float = _NEVER
+    since: float
+    wait_s: float = _AGAIN_S
+    missing: bool = False
     refused: bool = False
 
 
@@ -75,6 +77,7 @@ class SchemaRegistry:
         self._parsers: dict[SchemaId, Parse] = {}
         self._awaited: dict[SchemaId, _Awaited] = {}
         self._asking = 0
+        self._logged_at = -_NEVER  # when a schema that does not exist was last logged
         self._registered: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -89,8 +92,12 @@ class SchemaRegistry:
         with self._lock:
             if schema in self._parsers:  # since a moment ago
                 return True
-            last = self._awaited.get(schema, _Awaited("", self._now(), _AGAIN_S))
-            if last.again <= self._now() and self._asking < _MOST_ASKING:
+            now = self._now()
+            last = self._awaited.get(schema)
+            if last is None:
+                self._forget()
+                last = self._awaited[schema] = _Awaited("", now, now)
+            if last.again <= now and self._asking < _MOST_ASKING:
                 self._asking += 1
                 self._awaited[schema] = last._replace(again=_NEVER)
                 threading.Thread(target=self._ask, args=(schema, last), name="schema", daemon=True).start()
@@ -139,7 +146,7 @@ class SchemaRegistry:
             known, late = self.known(schema), self._now() > deadline
             last = self._awaited.get(schema)
             # A schema that is being asked for again may still be refused: whoever reads has been let pass.
-            if last is not None and (last.refused or (late and last.missing != _NEVER)):
+            if last is not None and (last.refused or (late and last.missing)):
                 _refuse(schema, f"the registry answers: {last.fault}")
             if late:
                 raise BrokerError(
@@ -169,25 +176,31 @@ class SchemaRegistry:
             _log.warning("schema_refused", schema=schema, error=fault)
             return _refusing(schema, fault)
         except MissingError as error:
-            now, fault = self._now(), str(error)
-            missing = min(last.missing, now)
-            refused = last.refused or now - missing >= self._patience_s
-            if refused and not last.refused:
+            fault = str(error)
+            # A schema is registered before its first record is written. So it is late, however late it was asked for.
+            refused = last.refused or self._now() - last.since >= self._patience_s
+            # Bytes that only look like frames name ever other schemas, and each dead letter has the reason.
+            if refused and not last.refused and self._now() >= self._logged_at + _AGAIN_MOST_S:
+                self._logged_at = self._now()
                 _log.warning("schema_refused", schema=schema, error=fault)
-            self._put_off(schema, last._replace(fault=fault, missing=missing, refused=refused))
+            self._put_off(schema, last._replace(fault=fault, missing=True, refused=refused))
         except AnswerError as error:
-            self._put_off(schema, last._replace(fault=conceal(str(error))))
+            self._put_off(schema, last._replace(fault=conceal(str(error)), missing=False))
         except Exception as error:  # noqa: BLE001  of this machine: no memory, no space, no process
-            self._put_off(schema, last._replace(fault=conceal(f"{type(error).__name__}: {error}")))
+            fault = conceal(f"{type(error).__name__}: {error}")
+            self._put_off(schema, last._replace(fault=fault, missing=False))
         return None
 
     def _put_off(self, schema: SchemaId, awaited: _Awaited) -> None:
         """Have the schema asked for again later."""
         with self._lock:
-            if len(self._awaited) > _MOST_REFUSED:
-                self._awaited = {each: kept for each, kept in self._awaited.items() if not kept.refused}
             again, wait_s = self._now() + awaited.wait_s, min(2 * awaited.wait_s, _AGAIN_MOST_S)
             self._awaited[schema] = awaited._replace(again=again, wait_s=wait_s)
+
+    def _forget(self) -> None:
+        """Forget the schemas that are awaited, if there are very many, but for those that are being asked for."""
+        if len(self._awaited) >= _MOST_AWAITED:
+            self._awaited = {each: kept for each, kept in self._awaited.items() if kept.again == _NEVER}
 
 
 def _parser_of(schema: "Schema", referenced: Mapping[str, str]) -> Parse:

@@ -210,17 +210,30 @@ def test_few_schemas_are_asked_for_at_a_time(registry: SchemaRegistry, client: C
     assert not registry.known(50)
 
 
-def test_refused_schemas_are_forgotten(
-    registry: SchemaRegistry, clock: list[float], monkeypatch: pytest.MonkeyPatch
+def test_many_schemas_that_do_not_exist_are_refused_together(
+    registry: SchemaRegistry, client: Client, clock: list[float]
 ) -> None:
-    """There may be any number of them."""
-    monkeypatch.setattr(schema_registry, "_MOST_REFUSED", 10)
-    for number in range(0, 40, 4):
-        schemas = range(number, number + 4)
-        while not all(map(registry.known, schemas)):
+    """A partition does not wait for each of them: they count from when they were first needed."""
+    schemas = range(100)
+    assert not any(map(registry.known, schemas))
+    settle(registry)
+    clock[0] += PATIENCE_S
+    with capture_logs() as logs:
+        for _ in range(1 + len(schemas) // schema_registry._MOST_ASKING):
+            list(map(registry.known, schemas))
             settle(registry)
-            clock[0] += 0.25
-    assert len(registry._awaited) < 20
+    assert all(map(registry.known, schemas))
+    assert len(client.asked) <= 2 * len(schemas)
+    assert [each["event"] for each in logs] == ["schema_refused"]
+
+
+def test_schemas_that_do_not_exist_are_forgotten(registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be any number of them."""
+    monkeypatch.setattr(schema_registry, "_MOST_AWAITED", 10)
+    for number in range(100):
+        registry.known(number)
+        settle(registry)
+    assert len(registry._awaited) <= 10
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,11 @@ class Browser:
         entries = self._call("POST", f"{self._session}/se/log", {"type": "browser"})
         return [f"{entry['level']}: {entry['message']}" for entry in entries]
 
+    def leave(self) -> None:
+        """Close the page, which would go on asking a server that has ended, and forget what it has said."""
+        self.open("about:blank")
+        self.complaints()
+
     def requested(self) -> list[str]:
         """Addresses that pages have asked for since the last call."""
         entries = self._call("POST", f"{self._session}/se/log", {"type": "performance"})

@@ -51,7 +51,7 @@ def address(model: PartitionModel) -> Iterator[str]:
 def page(browser: Browser, address: str) -> Browser:
     """The page, which has found its replica."""
     browser.screen(*DESK)
-    browser.complaints()
+    browser.leave()
     browser.requested()
     browser.open(address)
     browser.wait_until("return document.querySelector('#state-text').innerText === 'ready'")

@@ -56,7 +56,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def page(browser: Browser, address: str) -> Browser:
     """The page, on which the pair has been found."""
     browser.screen(*DESK)
-    browser.complaints()
+    browser.leave()
     browser.requested()
     browser.open(address)
     browser.wait_until(
@@ -194,7 +194,7 @@ def test_says_when_the_worker_is_gone_and_when_it_is_back(browser: Browser) -> N
     with again.server:
         browser.wait_until("return document.querySelector('#gone').hidden")
         assert browser.run("return document.body.classList.contains('stale')") is False
-    browser.complaints()
+    browser.leave()
 
 
 def test_a_model_that_is_not_there_yet_is_told(browser: Browser) -> None:
@@ -209,7 +209,7 @@ def test_a_model_that_is_not_there_yet_is_told(browser: Browser) -> None:
         browser.wait_until("return document.querySelector('#found-more').innerText.includes('nothing to show yet')")
         assert browser.text("#monomials") == ""
         assert "restoring, 5 records to go" in browser.text("#partitions")
-    browser.complaints()
+    browser.leave()
 
 
 def test_warns_when_something_simpler_is_better(browser: Browser) -> None:
@@ -248,7 +248,7 @@ def test_warns_when_something_simpler_is_better(browser: Browser) -> None:
         progress.recent[:] = fine
         site.refresh()
         browser.wait_until("return document.querySelector('#notice').hidden")
-    browser.complaints()
+    browser.leave()
 
 
 @pytest.mark.parametrize("screen", [DESK, NARROW])
@@ -256,7 +256,7 @@ def test_splines_and_classes_are_drawn(browser: Browser, screen: tuple[int, int]
     """Of a model of classes: a row for each, the predictors' errors, and the points of each number."""
     site = Site()
     browser.screen(*screen)
-    browser.complaints()
+    browser.leave()
     with site.server:
         browser.open(f"http://127.0.0.1:{site.server.port}/")
         browser.wait_until("return document.querySelectorAll('#monomials .name').length > 0")
@@ -328,4 +328,4 @@ def test_shows_where_partitions_stand_at_ends_of_rounds(browser: Browser) -> Non
         assert "1 with a merge that the partition is in, 1 with one of others, 2 alone." in more
         assert browser.run("return document.documentElement.scrollWidth") <= NARROW[0]
         browser.wait_until(f"return (() => {{ {LOW_CONTRAST} }})().length === 0", seconds=10)
-    browser.complaints()
+    browser.leave()

@@ -25,6 +25,7 @@ from stream_apple.monitoring.merge_metrics import MergeMetrics
 START_S = 120.0  # the kernels may have to be compiled first
 PHONE, DESK = (360, 740), (1280, 900)
 NARROW = (390, 844)  # the commonest phone
+WIDE = (1400, 900)
 
 EXAMPLES = "return Number(document.querySelector('#model-facts dd')?.innerText.replaceAll(',', ''))"
 APPLE = "return Number(document.querySelector('#loss-legend li b')?.innerText)"
@@ -251,7 +252,7 @@ def test_warns_when_something_simpler_is_better(browser: Browser) -> None:
     browser.leave()
 
 
-@pytest.mark.parametrize("screen", [DESK, NARROW])
+@pytest.mark.parametrize("screen", [WIDE, DESK, NARROW])
 def test_splines_and_classes_are_drawn(browser: Browser, screen: tuple[int, int]) -> None:
     """Of a model of classes: a row for each, the predictors' errors, and the points of each number."""
     site = Site()
@@ -278,6 +279,16 @@ def test_splines_and_classes_are_drawn(browser: Browser, screen: tuple[int, int]
         assert len(splines[0][2].split(" | ")) == 6
         predictors = browser.run(rows, "#predictors tbody tr")
         assert all(0 < float(row[5]) < 0.5 for row in predictors if row[0] in {"published", "linear", "expanded"})
+        cut = "return [...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"
+        assert browser.run(cut) == 0, "a table is wider than its card"
+        bars = browser.run(
+            "return [...document.querySelectorAll('#monomials li')].map((row) => "
+            "[row.querySelector('i').style.width, row.querySelector('.value').innerText])"
+        )
+        lengths = [float(width.removesuffix("%")) for width, _ in bars]
+        numbers = [abs(float(number.replace("\u2212", "-"))) for _, number in bars]
+        shares = [each / numbers[0] for each in numbers]
+        assert [each / lengths[0] for each in lengths] == pytest.approx(shares, abs=0.02), "a bar shows its number"
         assert browser.run(LOW_CONTRAST) == []
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
         assert browser.complaints() == []

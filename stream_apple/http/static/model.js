@@ -61,14 +61,14 @@ export function drawMonomials(model, list) {
   const names = model.named < 0.9995 ? ` ${percent(model.named)} of their features have been seen by name so far.` : "";
   const kinds = list === "products" ? "products of features" : "monomials";
   put("found-more", shown.length
-    ? `The ${shown.length} ${kinds} that can move a prediction most: weight times the largest value seen.${names}`
+    ? `The ${shown.length} ${kinds} that can move a prediction most, and by how much: weight times the largest value seen.${names}`
     : `No ${kinds} yet: most are found when epochs end.`);
   put("monomials", ...shown.map((each) => {
     const label = element("span", {}, named(each.name));
     if (each.mark) label.append(element("span", { class: "badge" }, each.mark));
     const bar = filling(each.salience / most / 2, each.weight < 0 ? "down" : "up");
     return element("li", {}, label, element("span", { class: "weight", "aria-hidden": "true" }, bar),
-      element("span", { class: "value", title: [`salience ${each.salience.toPrecision(4)}`, ...Object.entries(each.weights).map(([name, weight]) => `${name} weight ${weight.toPrecision(4)}`)].join(", ") }, signed(each.weight)));
+      element("span", { class: "value", title: Object.entries(each.weights).map(([name, weight]) => `${name} weight ${weight.toPrecision(4)}`).join(", ") }, signed(each.weight < 0 ? -each.salience : each.salience)));
   }));
 }
 

@@ -33,7 +33,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 """What the server sends with every reply of an application."""
-KEPT_S = 0.5
+KEPT_S = 1.0
 """Seconds for which a reply that is costly to make is sent again; the worker renews most facts once a second."""
 
 _MOST_KEPT = 64
@@ -108,7 +108,7 @@ class KeptReplies:
 
 
 class MetricsEndpoint:
-    """The metrics in the format that the client asks for, rendered at most twice a second."""
+    """The metrics in the format that the client asks for, rendered at most once a second."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._render = make_asgi_app(registry, disable_compression=True)

@@ -1,8 +1,9 @@
 """What the HTTP port costs a worker that learns: `python tests/bench/scraping.py [SECONDS]`.
 
-The worker's loop learns from a recorded feed on two threads, in turns of SECONDS (2) with and without clients: one
+The worker's loop learns from a recorded feed on two threads, in turns of SECONDS (0.5) with and without clients: one
 scrapes `/metrics` ten times a second, and one sends a head a byte at a time and never ends it. Printed is the share of
-the examples a second that they cost, and how long a scrape takes. The server is the worker's own, in the worker's
+the examples a second that they cost, the share of a core that the server's thread uses meanwhile, which other processes
+do not disturb, and how long a scrape takes. The server is the worker's own, in the worker's
 process; the clients are a process of their own.
 """
 
@@ -10,8 +11,10 @@ import logging
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
+import psutil
 import structlog
 from feeds.recorded_feed import RecordedFeed
 from report import figure, header
@@ -28,7 +31,7 @@ from stream_apple.monitoring.health import Health
 from stream_apple.records.message.decode import Decoder
 from stream_apple.stream.model.warmup import warm_up
 
-ROUNDS = 9
+ROUNDS = 31
 CLIENTS = """
 import socket, sys, time, urllib.request
 port, scrapes_a_second = map(int, sys.argv[1:])
@@ -56,9 +59,15 @@ def rate(life: Life, seconds: float) -> float:
     return (sum(each.sent_offset for each in life.owned) - before) / (time.perf_counter() - began)
 
 
+def server_s() -> float:
+    """Seconds of the processor that the server's thread has used."""
+    (number,) = [each.native_id for each in threading.enumerate() if each.name == "http"]
+    return float(sum(each.user_time + each.system_time for each in psutil.Process().threads() if each.id == number))
+
+
 def main() -> None:
     """Learn with clients and without, in turns."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 0.5
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     print(header("numba", "numpy", "uvicorn", "starlette", "prometheus-client"))
     config = load(None, {"STREAM_APPLE_EPOCHS__LENGTH": f"{EPOCH_MS}ms"})
@@ -68,12 +77,14 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_S)
     with HttpServer(application, listen("127.0.0.1", 0)) as server:
         rate(life, seconds)
-        alone, beside = [], []
+        alone, beside, shares = [], [], []
         for _ in range(ROUNDS):
             alone.append(rate(life, seconds))
             clients = subprocess.Popen([sys.executable, "-c", CLIENTS, str(server.port), "10"])
             rate(life, 0.3)
+            used, began = server_s(), time.perf_counter()
             beside.append(rate(life, seconds))
+            shares.append(100 * (server_s() - used) / (time.perf_counter() - began))
             clients.kill()
             clients.wait()
         scrapes = []
@@ -84,11 +95,13 @@ def main() -> None:
             time.sleep(0.6)
     lost = [100 * (1 - with_clients / without) for without, with_clients in zip(alone, beside, strict=True)]
     cost = figure("cost of the clients", lost, "%")
+    share = figure("the server's thread", [statistics.mean(shares)], "% of a core", ROUNDS)
     figure("learned alone", alone, "examples/s")
     figure("a scrape", scrapes, "ms")
     print(
         f"{statistics.median(alone):,.0f} examples/s alone, {statistics.median(beside):,.0f} with clients: "
-        f"{cost:.1f} % less (from {min(lost):.1f} to {max(lost):.1f}); a scrape of {size / 1e3:.0f} kB takes "
+        f"{cost:.1f} % less (from {min(lost):.1f} to {max(lost):.1f}); the server's thread uses {share:.1f} % of "
+        f"a core; a scrape of {size / 1e3:.0f} kB takes "
         f"{statistics.median(scrapes):.1f} ms"
     )
     life.loop.drain()

@@ -60,7 +60,7 @@ def serve(config: Config, signals: Signals) -> int:
         answering = Answering(replicas, reader, model, partition_of)
         questions = Questions(told.max_instances, mapped=settings.mapped)
         bodies = Bodies(told.max_body_bytes, told.max_pending_body_bytes)
-        application = Application(config.served_as, answering, questions, bodies, metrics)
+        application = Application(config.served_as, answering, questions, bodies, metrics, settings.options)
         spare_the_collector()
         sys.setswitchinterval(SWITCH_S)
         listener = listen(told.host, told.port, section="serve")

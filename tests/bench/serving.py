@@ -100,7 +100,7 @@ def serve(kind: str, port: int, learned: float) -> None:
     metrics.watch(replicas)
     answering = Answering(replicas, reader, settings_digest(provenance), lambda *_: 0)
     application = Application(
-        "bench", answering, Questions(1_000, mapped=False), Bodies(4_000_000, 64_000_000), metrics
+        "bench", answering, Questions(1_000, mapped=False), Bodies(4_000_000, 64_000_000), metrics, settings.options
     )
     spare_the_collector()
     with replicas:

@@ -137,7 +137,7 @@ def application_of(
     )
     questions = Questions(most, mapped=settings.mapping is not None)
     bodies = Bodies(body, pending, body_s)
-    return Application("clicks", answering, questions, bodies, metrics or ServingMetrics()).asgi()
+    return Application("clicks", answering, questions, bodies, metrics or ServingMetrics(), settings.options).asgi()
 
 
 MAPPED = SETTINGS._replace(mapping=InputMapping(label="y", features="*"))

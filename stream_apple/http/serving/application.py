@@ -6,8 +6,9 @@ An error is `{"error": "..."}`, with the faulty instances beside it: a request w
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from starlette.applications import Starlette
@@ -21,8 +22,10 @@ from stream_apple.http.application import application, is_unexplained, metrics_r
 from stream_apple.http.replies import json_reply
 from stream_apple.http.serving.answering import Answering, InstanceAnswer
 from stream_apple.http.serving.bodies import Bodies
+from stream_apple.http.serving.open_inference import SERVER, OpenInference
 from stream_apple.http.serving.page import explain_routes
-from stream_apple.http.serving.questions import BadRequestError, Instance, Questions
+from stream_apple.http.serving.questions import BadRequestError, Questions
+from stream_apple.learners.port import LearnerOptions
 from stream_apple.monitoring.serving_metrics import ServingMetrics
 from stream_apple.stream.following.replicas import NoModelError
 from stream_apple.stream.model.instances import BadInstancesError
@@ -31,22 +34,35 @@ from stream_apple.stream.walk.moment import Moment
 _JSON, _MSGPACK = "application/json", "application/msgpack"
 _FORMS = {"": False, _JSON: False, _MSGPACK: True, "application/x-msgpack": True, "application/vnd.msgpack": True}
 _LARGE = 65_536  # bytes of a body that takes long enough to answer that others have their turn before the next
-_QUESTIONS = "/v1/models/NAME:predict and :explain"
+_QUESTIONS = "/v1/models/NAME:predict and :explain, and /v2/models/NAME/infer"
 
 _to_msgpack = msgspec.msgpack.Encoder().encode
 _Endpoint = Callable[[Request], Awaitable[Response]]
-_Answer = Callable[[list[Instance], Request], Awaitable[dict[str, Any]]]
+
+
+class _Answer(Protocol):
+    """Answers a body, which is msgpack if `packed`, and else JSON."""
+
+    def __call__(self, body: bytes, request: Request, /, *, packed: bool) -> Awaitable[dict[str, Any]]: ...
 
 
 class Application:
     """Answers for one model's name.
 
-    name  of the model, in paths
+    name     of the model, in paths
+    options  of the models that answer
     """
 
     def __init__(
-        self, name: str, answering: Answering, questions: Questions, bodies: Bodies, metrics: ServingMetrics
+        self,
+        name: str,
+        answering: Answering,
+        questions: Questions,
+        bodies: Bodies,
+        metrics: ServingMetrics,
+        options: LearnerOptions,
     ) -> None:
+        self._inference = OpenInference(name, options.objective, options.classes, questions.most)
         self._name = name
         self._answering = answering
         self._questions = questions
@@ -65,25 +81,36 @@ class Application:
                 Route("/v1/models/{name}:predict", _posted_only),
                 Route("/v1/models/{name}:explain", _posted_only),
                 Route("/v1/models/{name}", self._model),
+                Route("/v2", _server),
                 Route("/v2/health/live", self._live),
                 Route("/v2/health/ready", self._ready),
-                Route("/v2/models/{name}", self._metadata),
-                Route("/v2/models/{name}/ready", self._model),
+                *_of_versions("/infer", self._asked("infer", self._infer), ["POST"]),
+                *_of_versions("/infer", _posted_only),
+                *_of_versions("/ready", self._model),
+                *_of_versions("", self._metadata),
                 metrics_route(self._metrics.registry),
                 *explain_routes(),
             ],
             _explain_error,
         )
 
-    async def _predict(self, instances: list[Instance], _: Request) -> dict[str, Any]:
+    async def _predict(self, body: bytes, _: Request, *, packed: bool) -> dict[str, Any]:
+        instances = self._questions.read(body, packed=packed)
         # In this thread: it waits for a portion of learning at most, and decodes into memory of its own.
         return self._answering.predict(instances)
 
-    async def _explain(self, instances: list[Instance], request: Request) -> dict[str, Any]:
+    async def _infer(self, body: bytes, _: Request, *, packed: bool) -> dict[str, Any]:
+        if packed:
+            raise HTTPException(415, f"expected a body of {_JSON}, found msgpack")
+        asked = self._inference.read(body)
+        return self._inference.reply(asked, self._answering.predict(self._questions.instances(asked.instances)))
+
+    async def _explain(self, body: bytes, request: Request, *, packed: bool) -> dict[str, Any]:
         """Explain one instance at a time, of all requests: others, and probes, are answered between two.
 
         ClientDisconnect if nobody waits for the rest.
         """
+        instances = self._questions.read(body, packed=packed)
         answered: list[InstanceAnswer] = []
         left = self._answering.explain_each(instances)
         while len(answered) < len(instances):
@@ -113,7 +140,7 @@ class Application:
             async with self._bodies.read(request) as body:
                 if len(body) > _LARGE:
                     await self._next_turn()
-                return _reply(200, await answer(self._questions.read(body, packed=packed), request), packed=packed)
+                return _reply(200, await answer(body, request, packed=packed), packed=packed)
         except HTTPException as error:
             return _reply(error.status_code, {"error": error.detail}, packed=packed, headers=dict(error.headers or {}))
         except BadRequestError as error:
@@ -134,6 +161,9 @@ class Application:
         name = request.path_params["name"]
         if name != self._name:
             raise HTTPException(404, f"expected the model {self._name!r}, found {name[:200]!r}")
+        asked = request.path_params.get("version", self._answering.model)
+        if asked != self._answering.model:
+            raise HTTPException(404, f"expected the version {self._answering.model!r}, found {asked[:200]!r}")
 
     async def _next_turn(self) -> None:
         """Let others have their turn, if many wait for this one after another: two never return in one round."""
@@ -168,18 +198,9 @@ class Application:
         return _reply(200 if ready else 503, {"ready": ready})
 
     async def _metadata(self, request: Request) -> Response:
-        """Tell what the model is, as V2 has it; predictions are asked for by V1."""
+        """Return what the model takes and gives, as V2 has it."""
         self._check_name(request)
-        return _reply(
-            200,
-            {
-                "name": self._name,
-                "versions": [self._answering.model],
-                "platform": "stream_apple",
-                "inputs": [{"name": "instances", "datatype": "BYTES", "shape": [-1]}],
-                "outputs": [{"name": "predictions", "datatype": "BYTES", "shape": [-1]}],
-            },
-        )
+        return _reply(200, {"versions": [self._answering.model], **self._inference.metadata()})
 
 
 def _stands(number: int, model: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -201,6 +222,17 @@ def _reply(
 ) -> Response:
     """Return a reply in the form of the request."""
     return Response(_to_msgpack(facts), status, headers, _MSGPACK) if packed else json_reply(facts, status, headers)
+
+
+def _of_versions(path: str, endpoint: _Endpoint, methods: list[str] | None = None) -> list[Route]:
+    """Return the routes of V2 to a model, and to a version of it."""
+    return [
+        Route(f"/v2/models/{{name}}{middle}{path}", endpoint, methods=methods) for middle in ("", "/versions/{version}")
+    ]
+
+
+async def _server(_: Request) -> Response:
+    return _reply(200, {"name": SERVER, "version": version("stream-apple"), "extensions": []})
 
 
 async def _posted_only(request: Request) -> Response:

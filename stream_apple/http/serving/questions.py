@@ -73,7 +73,7 @@ class Questions:
     """
 
     def __init__(self, most: int, *, mapped: bool) -> None:
-        self._most = most
+        self.most = most
         self._mapped = mapped
         self._bodies = _by_form(_Body)
         self._envelopes = _by_form(_Envelope)
@@ -89,8 +89,8 @@ class Questions:
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, _TwiceError) as error:
             form, wrong = "msgpack" if packed else "JSON", f"another: {error}" if body else "none"
             raise BadRequestError(400, f'expected a body of {form}, {{"instances": [...]}}, found {wrong}') from None
-        if len(found) > self._most:
-            raise BadRequestError(413, f"expected at most {self._most} instances, found {len(found)}")
+        if len(found) > self.most:
+            raise BadRequestError(413, f"expected at most {self.most} instances, found {len(found)}")
         return self.instances(list(map(bytes, found)), packed=packed)
 
     def instances(self, found: Sequence[bytes], *, packed: bool = False) -> list[Instance]:

@@ -309,7 +309,7 @@ class TestRefused:
         assert call(application, "GET", "/v1/models/other").json() == {
             "error": "expected the model 'clicks', found 'other'"
         }
-        asking = "questions are POSTed to /v1/models/NAME:predict and :explain"
+        asking = "questions are POSTed to /v1/models/NAME:predict and :explain, and /v2/models/NAME/infer"
         for method, path, found in (
             ("GET", "/nothing", "expected another path, found GET '/nothing'"),
             ("GET", "/v1/models/clicks/", "expected another path, found GET '/v1/models/clicks/'"),
@@ -370,6 +370,11 @@ class TestAbout:
         assert call(application, "GET", "/v1/models").json() == {"models": ["clicks"]}
         told = call(application, "GET", "/v2/models/clicks").json()
         assert (told["name"], told["versions"], told["platform"]) == ("clicks", ["0123456789abcdef"], "stream_apple")
+
+    def test_metadata_of_the_server(self) -> None:
+        """As V2 has it."""
+        told = call(application_of(FixedReplicas([None])), "GET", "/v2").json()
+        assert (told["name"], told["extensions"]) == ("stream_apple", [])
 
     def test_metrics(self) -> None:
         """Requests by status, and times."""

@@ -129,6 +129,7 @@ class Status:
                 "by_reason": {reason: int(count) for reason, count in measured["dead_letters"].items() if count},
                 "recent": self._observer.dead_letters(),
             },
+            "findings": list(self._observer.findings),
             "config": self._settings,
         }
         told: dict[str, Any] = plain(facts)

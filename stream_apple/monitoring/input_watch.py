@@ -25,13 +25,16 @@ _log = structlog.get_logger()
 
 
 class InputWatch:
-    """Logs once what the first LOOKED_AT records of a worker show.
+    """Logs once what the first LOOKED_AT records of a worker show, and keeps it for the page.
 
     mapping  by which the records are read; None: they are messages of the product's own
     schemas  the schemas of a registry, for framed records
+
+    findings  a sentence for each thing that was found; replaced as a whole, as other threads read it
     """
 
     def __init__(self, mapping: InputMapping | None, schemas: Schemas | None) -> None:
+        self.findings: tuple[str, ...] = ()
         own = mapping is None and schemas is None
         self._mapper = RecordMapper(mapping or OWN_MESSAGE, own_message=own)
         self._schemas = schemas
@@ -71,6 +74,12 @@ class InputWatch:
 
     def _conclude(self) -> None:
         fields = self._census.spelled_numbers()
+        found = [
+            f"{field}: every value is text that spells a number; input.numbers reads it as one" for field in fields
+        ]
+        if self._weights.hint:
+            found.append(self._weights.hint)
+        self.findings = tuple(found)
         if fields:
             _log.warning("text_spells_numbers", fields=fields, setting="input.numbers", records=self._census.records)
         if self._weights.hint:

@@ -102,6 +102,11 @@ class WorkerObserver:
         if result.rejects:
             self._note(partition.number, result.rejects[-RECENT_REJECTS:])
 
+    @property
+    def findings(self) -> Sequence[str]:
+        """Return what the worker's first records show that is no fault, and spoils the model: a sentence for each."""
+        return () if self._watch is None else self._watch.findings
+
     def dead_letters(self) -> list[DeadLetter]:
         """Return the most recent dead letters, the newest first."""
         return list(self._rejects)[::-1]

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgpack
 import pytest
 from structlog.testing import capture_logs
 from support.records import FakeRecord
@@ -36,6 +37,15 @@ def test_text_that_spells_numbers_and_tiny_weights() -> None:
     assert [event["event"] for event in events] == ["text_spells_numbers", "weights_far_from_one"]
     assert events[0]["fields"] == ["visits"]
     assert events[1]["mean"] == pytest.approx(0.001)
+
+
+def test_the_page_has_them_as_sentences() -> None:
+    """Until a thousand records have come there are none."""
+    watch = InputWatch(InputMapping(label="clicked"), None)
+    assert watch.findings == ()
+    watch.offer([FakeRecord(0, at, msgpack.packb({"clicked": 1, "visits": "281"}), 1) for at in range(1000)])
+    watch.take()
+    assert watch.findings == ("visits: every value is text that spells a number; input.numbers reads it as one",)
 
 
 def test_good_records_are_not_told_of() -> None:

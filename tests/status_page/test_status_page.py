@@ -198,6 +198,22 @@ def test_says_when_the_worker_is_gone_and_when_it_is_back(browser: Browser) -> N
     browser.leave()
 
 
+def test_what_the_first_records_show(browser: Browser) -> None:
+    """Sentences about fields and weights, which nobody sees in a log; nothing if there are none."""
+    (port,) = free_ports(1)
+    site = Site(port)
+    with site.server:
+        browser.open(f"http://127.0.0.1:{port}/")
+        browser.wait_until("return document.querySelector('#v-loss').innerText.includes('recent loss')")
+        assert browser.run("return document.querySelector('#findings').hidden")
+        site.input.findings = ("visits: every value is text <b>that</b> spells a number",)
+        site.refresh()
+        browser.wait_until("return !document.querySelector('#findings').hidden")
+        assert browser.text("#findings") == "visits: every value is text <b>that</b> spells a number."
+        assert browser.run(LOW_CONTRAST) == []
+    browser.leave()
+
+
 def test_a_model_that_is_not_there_yet_is_told(browser: Browser) -> None:
     """While the chosen partition's model is being restored, the page says so instead of showing another's."""
     (port,) = free_ports(1)

@@ -15,6 +15,7 @@ from stream_apple.http.pages import page_routes
 from stream_apple.http.server import HttpServer
 from stream_apple.http.status import Status
 from stream_apple.monitoring.health import Health
+from stream_apple.monitoring.input_watch import InputWatch
 from stream_apple.monitoring.metrics import Metrics
 from stream_apple.monitoring.observer import WorkerObserver
 from stream_apple.records.message.reasons import Reason
@@ -37,7 +38,8 @@ class Site:
 
     def __init__(self, port: int = 0) -> None:
         self.clock = Clock(1000.0)
-        self.watch = WorkerObserver()
+        self.input = InputWatch(None, None)
+        self.watch = WorkerObserver(watch=self.input)
         self.health, self.metrics = Health(), Metrics(self.clock)
         self.backlog, self.left = 12, RecoveryLeft(5, 1.0)
         health, metrics = self.health, self.metrics

@@ -76,6 +76,9 @@ export function drawVerdicts(status) {
   const [published, linear] = [mean(status, "progressive_loss"), mean(status, "linear_progressive_loss")];
   const alone = mean(status, "expanded_progressive_loss");
   const worst = drawNotice(parts);
+  const findings = status.findings.map((text) => `${text}.`).join(" ");
+  $("findings").hidden = !findings;
+  if ($("findings").innerText !== findings) put("findings", findings); // only a change is announced
   figure("v-loss", loss(published), "recent loss", worst);
   const gain = linear > 0 ? 1 - published / linear : 0;
   const beside = gain >= 0 ? "below" : "above";

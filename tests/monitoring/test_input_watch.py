@@ -41,7 +41,7 @@ def test_text_that_spells_numbers_and_tiny_weights() -> None:
 
 def test_the_page_has_them_as_sentences() -> None:
     """Until a thousand records have come there are none."""
-    watch = InputWatch(InputMapping(label="clicked"), None)
+    watch = InputWatch(FLAT, None)
     assert watch.findings == ()
     watch.offer([FakeRecord(0, at, msgpack.packb({"clicked": 1, "visits": "281"}), 1) for at in range(1000)])
     watch.take()

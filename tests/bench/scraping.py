@@ -13,13 +13,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator, Sequence
 
 import psutil
 import structlog
+import turns
 from feeds.recorded_feed import RecordedFeed
 from report import figure, header
 from support.local_http import fetch
-from turns import EPOCH_MS, PARTITIONS, Life, records
+from support.records import FakeRecord
+from turns import EPOCH_MS, PARTITIONS, START_MS, Life
 
 from stream_apple.app.model_factories import settings_of
 from stream_apple.app.service import SWITCH_S
@@ -29,6 +32,7 @@ from stream_apple.http.listener import listen
 from stream_apple.http.server import HttpServer
 from stream_apple.monitoring.health import Health
 from stream_apple.records.message.decode import Decoder
+from stream_apple.stream.log.ports import Record
 from stream_apple.stream.model.warmup import warm_up
 
 ROUNDS = 31
@@ -49,6 +53,12 @@ while True:
         slow = connect()
     time.sleep(max(0.0, due - time.monotonic()))
 """
+
+
+def records() -> Iterator[Sequence[Record]]:
+    """Those of `turns`, all of one moment: no epoch ends, so that each turn does the same."""
+    for batch in turns.records():
+        yield [FakeRecord(each.partition(), each.offset(), each.value(), START_MS) for each in batch]
 
 
 def rate(life: Life, seconds: float) -> float:
@@ -72,11 +82,12 @@ def main() -> None:
     print(header("numba", "numpy", "uvicorn", "starlette", "prometheus-client"))
     config = load(None, {"STREAM_APPLE_EPOCHS__LENGTH": f"{EPOCH_MS}ms"})
     warm_up(settings_of(config), Decoder(settings_of(config).limits))
+    turns.SNAPSHOT_S = 3_600.0
     life = Life(config, RecordedFeed(records(), PARTITIONS))
     application = read_only(routes(Health(), life.metrics.registry))
     sys.setswitchinterval(SWITCH_S)
     with HttpServer(application, listen("127.0.0.1", 0)) as server:
-        rate(life, seconds)
+        rate(life, 5.0)
         alone, beside, shares = [], [], []
         for _ in range(ROUNDS):
             alone.append(rate(life, seconds))

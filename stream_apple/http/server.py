@@ -25,7 +25,7 @@ _BACKLOG = 2_048  # when it is full, a connection waits seconds for its next att
 _RECEIVE_BUFFER = 65_536  # bytes that one read takes at most: while many send bodies, a round of the loop stays short
 _ACCEPTED_AT_ONCE = 16  # uvloop accepts one connection of a socket in a round, so the server has copies of its own
 _TICK_S = 0.1
-_SHORT_TICK_S, _LONGEST_REST_S = 0.01, 0.05  # so that a probe, which takes three or four rounds, is answered soon
+_SHORT_TICK_S, _LONGEST_REST_S = 0.01, 0.1  # so that a probe, which takes three or four rounds, is answered soon
 _LAST_ROUNDS, _ROUND_S = 5, 0.01
 
 _log = structlog.get_logger()

@@ -42,7 +42,7 @@ def test_text_that_spells_numbers_and_tiny_weights() -> None:
 def test_the_page_has_them_as_sentences() -> None:
     """Until a thousand records have come there are none."""
     watch = InputWatch(FLAT, None)
-    assert watch.findings == ()
+    assert not watch.findings
     watch.offer([FakeRecord(0, at, msgpack.packb({"clicked": 1, "visits": "281"}), 1) for at in range(1000)])
     watch.take()
     assert watch.findings == ("visits: every value is text that spells a number; input.numbers reads it as one",)

@@ -32,7 +32,7 @@ from stream_apple.stream.positions.lineage import Lineage
 MODEL, NAMES = finder(planted(800))
 KEYS = [
     "at_ms", "began_ms", "about", "live", "ready", "epoch_length_s", "brokers_reachable", "partitions", "merging",
-    "loop_seconds", "model_seconds", "transactions", "rebalances", "dead_letters", "config", "history",
+    "loop_seconds", "model_seconds", "transactions", "rebalances", "dead_letters", "findings", "config", "history",
 ]  # fmt: skip
 
 

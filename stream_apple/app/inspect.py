@@ -201,6 +201,6 @@ def _ask(base: str, path: str, timeout_s: float = _TIMEOUT_S) -> Facts:
 
 def _reason(body: bytes) -> str:
     try:
-        return str(json.loads(body)["status"])
+        return str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):
         return ""

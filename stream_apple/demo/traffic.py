@@ -16,7 +16,7 @@ from stream_apple.records.message.example import Example
 _CHUNK = 256  # drawn at once: at a hundred examples a second, their hours are seconds old
 
 BROKEN = (
-    Example(float("nan"), 1.0, None, {"ad=shoes": 1.0}),
+    Example(float("inf"), 1.0, None, {"ad=shoes": 1.0}),
     Example(1.0, -1.0, None, {"ad=shoes": 1.0}),
     Example(1.0, 1.0, None, {"ad=shoes": float("inf")}),
     Example(1.0, 1.0, None, {"ad=shoes": 1e30}),

@@ -217,8 +217,8 @@ def covered(plan: Plan, workers: list[WorkerProcess]) -> bool:
     "plan",
     [
         pytest.param(
-            Plan(2, 1, 10_000, 400, 600, restored=2, replayed=2, epochs=4, snapshots=4),
-            id="2 kills",
+            Plan(4, 2, 20_000, 400, 600, restored=4, replayed=4, epochs=8, snapshots=8),
+            id="4 kills",
             marks=pytest.mark.timeout(1_200),
         ),
         pytest.param(

@@ -27,8 +27,8 @@ class HeadLimit:
         size = len(scope["raw_path"]) + len(scope["query_string"])
         size += sum(len(name) + len(value) for name, value in scope["headers"])
         if size > MAX_HEAD_BYTES:
-            told = {"error": f"expected a request's head of at most {MAX_HEAD_BYTES} bytes, found {size}"}
-            await json_reply(told, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)(scope, receive, send)
+            facts = {"error": f"expected a request's head of at most {MAX_HEAD_BYTES} bytes, found {size}"}
+            await json_reply(facts, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 

@@ -52,23 +52,6 @@ def room_for_block(rows: Rows) -> Rows:
     return {name: np.zeros((size, *array.shape[1:]), array.dtype) for name, array in rows.items()}
 
 
-def copy_rows(rows: Rows, given: Rows) -> None:
-    """Copy the given rows into `rows`, which have the same names, types, and shapes; ValueError for others."""
-    if (found := _kinds(given)) != (expected := _kinds(rows)):
-        raise ValueError(f"expected rows {expected}, found {found}")
-    for name, array in rows.items():
-        _bytes_of(array)[...] = _bytes_of(given[name])
-
-
-def _kinds(rows: Rows) -> dict[str, tuple[str, tuple[int, ...]]]:
-    return {name: (str(array.dtype), array.shape) for name, array in rows.items()}
-
-
-def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return a view of the bytes of an array: NumPy would copy one that has fields field by field."""
-    return array.view(np.uint8)
-
-
 def check_finite(arrays: Rows) -> None:
     """Raise ModelError if a number in one of these arrays, or in one of its fields, is infinite or NaN."""
     for name, array in arrays.items():

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import structlog
 
 from stream_apple.errors import BrokerError
-from stream_apple.records.census import LOOKED_AT, FieldCensus
+from stream_apple.records.census import LOOKED_AT, FieldCensus, spelled_number_hint
 from stream_apple.records.framing import Schemas
 from stream_apple.records.mapper import RecordMapper
 from stream_apple.records.mapping import OWN_MESSAGE, InputMapping
@@ -74,9 +74,7 @@ class InputWatch:
 
     def _conclude(self) -> None:
         fields = self._census.spelled_numbers()
-        found = [
-            f"{field}: every value is text that spells a number; input.numbers reads it as one" for field in fields
-        ]
+        found = [f"{field}: {spelled_number_hint(field)}" for field in fields]
         if self._weights.hint:
             found.append(self._weights.hint)
         self.findings = tuple(found)

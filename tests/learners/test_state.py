@@ -1,11 +1,11 @@
-"""States as rows and sums: how rows are cut into blocks, and copied."""
+"""States as rows and sums: how rows are cut into blocks."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from stream_apple.learners.state import block_bounds, copy_rows, room_for_block
+from stream_apple.learners.state import block_bounds, room_for_block
 
 SLOT = np.dtype([("key", np.uint64), ("weight", np.float32), ("degree", np.uint8)])
 
@@ -29,20 +29,3 @@ def test_there_is_room_for_the_largest_block(monkeypatch: pytest.MonkeyPatch) ->
         "tags": (np.dtype(np.uint64), (8,)),
     }
     assert not any(array.view(np.uint8).any() for array in room.values())
-
-
-def test_rows_are_copied_to_the_bit() -> None:
-    """Into the same memory; those that were given stay as they are, and change nothing later."""
-    rows, given = {name: np.zeros_like(array) for name, array in rows_of(5).items()}, rows_of(5)
-    copy_rows(rows, given)
-    given["slots"]["weight"] = 2.0
-    assert {name: array.tobytes() for name, array in rows.items()} == {
-        name: array.tobytes() for name, array in rows_of(5).items()
-    }
-
-
-@pytest.mark.parametrize("other", [rows_of(4), {"slots": rows_of(5)["slots"]}, {**rows_of(5), "tags": np.zeros(5)}])
-def test_rows_of_another_kind_are_refused(other: dict[str, Any]) -> None:
-    """Fewer rows, fewer arrays, another type."""
-    with pytest.raises(ValueError, match="expected rows"):
-        copy_rows(rows_of(5), other)

@@ -45,7 +45,7 @@ def test_the_page_has_them_as_sentences() -> None:
     assert not watch.findings
     watch.offer([FakeRecord(0, at, msgpack.packb({"clicked": 1, "visits": "281"}), 1) for at in range(1000)])
     watch.take()
-    assert watch.findings == ("visits: every value is text that spells a number; input.numbers reads it as one",)
+    assert watch.findings == ("visits: every value is text that spells a number; input.numbers visits reads it as one",)
 
 
 def test_good_records_are_not_told_of() -> None:

@@ -7,7 +7,6 @@ import numpy or numba.
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from confluent_kafka import IsolationLevel, TopicPartition
@@ -19,6 +18,7 @@ from stream_apple.adapters.kafka.admin import Cluster, broker_settings
 from stream_apple.adapters.kafka.topics import Existing, visible
 from stream_apple.config import Config
 from stream_apple.errors import BrokerError
+from stream_apple.records.times import time_text
 
 FaultKind = Literal[
     "UNKNOWN_TOPIC_OR_PART", "INVALID_CONFIG", "NOT_ENOUGH_REPLICAS", "LEADER_NOT_AVAILABLE", "HANGING_TRANSACTION"
@@ -194,7 +194,7 @@ class OpenTransactions:
         places = [TopicPartition(topic, number) for topic in topics for number in partitions]
         stable, ends = (_ends(cluster, places, level) for level in _LEVELS)
         opened = {key: offset for key, offset in stable.items() if offset < ends.get(key, offset)}
-        now, at, seen = self._now(), _date(time.time()), {}
+        now, at, seen = self._now(), time_text(int(time.time()) * 1000), {}
         for key, offset in opened.items():
             each = self._seen.get(key)
             if each is None or each.offset != offset:
@@ -243,7 +243,3 @@ def _hanging(cluster: Cluster, topic: str, partition: int, found: _Open) -> Topi
         f"says whether it can end, and `abort {place} --start-offset {found.offset}` ends it"
     )
     return TopicFault(topic, "HANGING_TRANSACTION", text, lasting=False)
-
-
-def _date(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

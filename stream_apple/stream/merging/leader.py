@@ -139,7 +139,7 @@ class Leader:
             self._take_offsets()
 
     def committed(self) -> None:
-        """Note that the merge that was sent is committed, with its pointer beside partition 0."""
+        """Note that the merge that was sent is committed, with its pointer in the note of partition 0."""
         made, gathering = self._made, self._gathering
         assert made is not None
         assert gathering is not None

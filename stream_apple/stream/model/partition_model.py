@@ -255,10 +255,6 @@ class PartitionModel:
         """Return 32 hex digits over every bit that later outputs depend on."""
         return self.image().digest(self.learner.digest())
 
-    def digest_at_boundary(self) -> str:
-        """Return `digest` of a model that waits at the end of a round, whose table was read when its epoch ended."""
-        return self.image().digest(self.ended.digest or self.learner.digest())
-
     def process_in_turn(self, records: list[Record]) -> Iterator[tuple[list[Record], BatchResult]]:
         """Learn the next records, in order, except those that are to be skipped and those behind a boundary.
 

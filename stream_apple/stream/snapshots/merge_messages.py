@@ -116,11 +116,6 @@ def merge_key(group: str, number: int, index: int | None = None) -> bytes:
     return f"{group}/{number}/{'' if index is None else index}".encode()
 
 
-def round_of(key: bytes) -> int:
-    """Return the round in a key that `merge_key` made."""
-    return int(key.rsplit(b"/", 2)[1])
-
-
 def encode_merge(group: str, manifest: MergeManifest, model: Mergeable) -> list[bytes]:
     """Return the messages of a merged model; ModelError if a weight is not finite: that is never kept."""
     compress, state = compressor(), model.state

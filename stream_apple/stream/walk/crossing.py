@@ -35,14 +35,12 @@ class Crossing:
         faults: Faults,
         restored: Callable[[], PartitionModel | None],
     ) -> None:
-        assert provenance.merging is not None
         self.noted = (
             None if metadata.merge is None else _where_it_was(metadata.merge.boundary, merges.adoptions[number])
         )
         self.counts = Boundaries()
         self.restored = restored
         self._merges = merges
-        self._parents = provenance.merging.parents
         self._place = f"{provenance.topics.examples}-{number}"
         self._records = merges.adoptions[number]
         self._faults = faults
